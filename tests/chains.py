@@ -29,7 +29,7 @@ class Chain(NamedTuple):
 
     @property
     def heads(self):
-        return brute_force.spelled(self.layers, self.outputs)
+        return brute_force.shorthand(self.layers, self.outputs)
 
     @property
     def counts(self):

@@ -124,7 +124,7 @@ def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_acti
 
     heads = [tuple(rng.permutation(count).tolist()) for count in chain.counts]
     found = sma.solve(sma.Problem(xi.keep_heads(heads), labels, **chain.physics))
-    whole = sma.layers.chain(chain.heads)
+    whole = sma.layers.Chain.of(chain.heads)
     moved = pruning.heads.order_parameters_on(one.order_parameters, whole, whole.keep(heads)[1])
     close(found.order_parameters, moved, 1e-6)
 
@@ -204,10 +204,10 @@ def test_heads_removed_in_two_steps_are_removed_at_once_and_are_masked(chain):
     first = both[: len(both) // 2]
     numbers = np.delete(np.arange(sum(chain.counts)), first)
     second = np.flatnonzero(np.isin(numbers, both))
-    whole = sma.layers.chain(chain.heads)
-    middle, left = (whole.keep(pruning.kept_heads(whole, some))[0].spelled for some in (first, both))
+    whole = sma.layers.Chain.of(chain.heads)
+    middle, left = (whole.keep(pruning.kept_heads(whole, some))[0].shorthand for some in (first, both))
     rest = pruning.kept_heads(middle, second)
-    assert sma.layers.chain(middle).keep(rest)[0].spelled == left
+    assert sma.layers.Chain.of(middle).keep(rest)[0].shorthand == left
     smaller = []
     for network in (weights, matrices, xi):
         found = sma.keep_heads(network, pruning.kept_heads(whole, both), layers=chain.heads)
@@ -220,7 +220,7 @@ def test_heads_removed_in_two_steps_are_removed_at_once_and_are_masked(chain):
     kept = ~np.isin(np.arange(sum(chain.counts)), both)
     contributions = path_contributions(weights, xi)
     close(masked_outputs(contributions, kept[None], layers=chain.heads)[0], outputs)
-    whole = sma.layers.chain(chain.heads)
+    whole = sma.layers.Chain.of(chain.heads)
     parts = whole.keep(pruning.heads.kept_heads(chain.heads, both))[1]
     overlaps = pruning.heads.order_parameters_on(
         sma.model.weights_order_parameters(weights, layers=chain.heads), whole, parts

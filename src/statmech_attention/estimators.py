@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from statmech_attention.layers import Outputs, chain
+from statmech_attention.layers import Chain, Outputs
 from statmech_attention.theory import Problem, kernel_regression, log_evidence, solve
 
 _ARRAYS: dict[str, Any] = {"allow_nd": True, "dtype": np.float64}
@@ -55,7 +55,7 @@ class _AttentionPaths(BaseEstimator):
 
     def _paths(self, X) -> np.ndarray:
         """Inputs as `(examples, paths, features)`."""
-        paths = chain(self.layers_).paths
+        paths = Chain.of(self.layers_).paths
         if X.ndim == 2 and X.shape[1] % paths:
             raise ValueError(f"X: wanted a multiple of {paths} columns for layers={self.layers_}, got {X.shape[1]}.")
         return X.reshape(len(X), paths, -1) if X.ndim == 2 else X

@@ -37,7 +37,7 @@ CHAINS = {
 }
 
 
-def spelled(layers, outputs):
+def shorthand(layers, outputs):
     """The chain as the package's `heads`."""
     return (*(KINDS[name](count) for name, count in layers), *([] if outputs is None else [sma.Outputs(outputs)]))
 
@@ -80,9 +80,10 @@ def full(values):
 
 
 def attention(rng, layers, examples, tokens):
-    """Matrices for the layers that have heads; columns need not sum to one."""
+    """Matrices for the layers that have heads."""
     counts = [count for name, count in layers if name != "linear"]
-    return [rng.exponential(size=(examples, count, tokens, tokens)) for count in counts]
+    drawn = [rng.exponential(size=(examples, count, tokens, tokens)) for count in counts]
+    return [one / one.sum(axis=2, keepdims=True) for one in drawn]
 
 
 def forward(projection, values, readout, inputs, matrices, layers):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.layers import Chain, OneOutput, chain
+from statmech_attention.layers import Chain, OneOutput
 
 
 def test_drawn_weights_have_the_shapes_and_variances_of_the_layers():
@@ -21,22 +21,24 @@ def test_drawn_weights_have_the_shapes_and_variances_of_the_layers():
 
 
 def test_numbers_stand_for_heads():
-    assert chain((2, 3)) == chain((sma.Heads(2), sma.Heads(3))) == Chain((sma.Heads(2), sma.Heads(3)), OneOutput())
-    assert chain([sma.Heads(2), np.int64(3)]).spelled == (2, 3)
+    assert (
+        Chain.of((2, 3)) == Chain.of((sma.Heads(2), sma.Heads(3))) == Chain((sma.Heads(2), sma.Heads(3)), OneOutput())
+    )
+    assert Chain.of([sma.Heads(2), np.int64(3)]).shorthand == (2, 3)
     mixed = (2, sma.SkipHeads(2), sma.Outputs(3))
-    assert chain(mixed).spelled == mixed
+    assert Chain.of(mixed).shorthand == mixed
 
 
 def test_paths_run_over_branches_with_the_first_layer_slowest():
     heads = (2, sma.SkipHeads(2), sma.Linear(), sma.Outputs(3))
     assert sma.model.path_indices(heads).tolist() == [[h, g, -1] for h in range(2) for g in (-1, 0, 1)]
-    assert chain(heads).divisor == 2
-    np.testing.assert_allclose(chain(heads).path_gains, [1, 0.5**0.5, 0.5**0.5] * 2)
+    assert Chain.of(heads).divisor == 2
+    np.testing.assert_allclose(Chain.of(heads).path_gains, [1, 0.5**0.5, 0.5**0.5] * 2)
 
 
 def test_a_layer_without_heads_takes_no_attention():
     rng = np.random.default_rng(2)
-    inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.normal(size=(2, 2, 3, 3))]
+    inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.dirichlet(np.ones(3), size=(2, 2, 3)).swapaxes(2, 3)]
     plain = sma.attentioned_inputs(inputs, matrices)
     for heads in ((sma.Linear(), 2), (2, sma.Linear())):
         np.testing.assert_array_equal(sma.attentioned_inputs(inputs, matrices, layers=heads).values, plain.values)
@@ -48,11 +50,11 @@ def bad(heads, **options):
     return lambda: sma.sample_weights(jax.random.key(0), layers=heads, features=2, **({"width": 3} | options))
 
 
-INPUTS, ONE = np.ones((2, 3, 4)), [np.ones((2, 2, 3, 3))]
+INPUTS, ONE = np.ones((2, 3, 4)), [np.full((2, 2, 3, 3), 1 / 3)]
 SKIP = sma.SkipHeads(2)
 BAD = [
     (bad((sma.Outputs(2),)), "layers: wanted at least one attention layer, got none"),
-    (bad((sma.Outputs(2), 2)), "layers: wanted outputs at the end of the chain alone"),
+    (bad((sma.Outputs(2), 2)), r"layers: wanted whole numbers.* and Outputs\(3\) at the end alone"),
     (bad((2, "skip")), r"layers: wanted whole numbers of at least 1, got .* Or layers, as in \(2, SkipHeads"),
     (bad((2, SKIP), width=(3, 4, 5)), "width: wanted the same width before and after layer 2, .* N_2 = 4 and N_3 = 5"),
     (lambda: sma.Heads(0), "Heads: wanted a whole number of at least 1, got 0"),

@@ -9,8 +9,7 @@ from scipy.stats import wishart
 
 import statmech_attention as sma
 from layers import brute_force
-from layers.check_layer import check_layer
-from statmech_attention.layers import chain
+from statmech_attention.layers import Chain
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.theory import coordinates
@@ -28,23 +27,6 @@ def drawn(paths, seed=7):
 def solved(heads, paths, width, variance=1.0, **how):
     problem = sma.Problem(*drawn(paths), layers=heads, width=width, temperature=TEMPERATURE, variance=variance)
     return sma.solve(problem, **{"tolerance": 1e-10} | how)
-
-
-def test_a_kind_whose_form_keeps_its_dimension_is_refused():
-    class Formless(Heads):
-        form = property(lambda self: self)
-
-    with pytest.raises(ValueError, match="form: wanted the same layer with an inner width of 1, got Formless"):
-        check_layer(Formless(2, values=3))
-
-
-def test_how_they_are_written():
-    assert repr(Heads(2, values=8.0)) == "Heads(count=2, values=8)" and Heads(2, values=8.0) == Heads(2, values=8)
-    assert repr(SkipHeads(2)) == "SkipHeads(count=2)"
-    assert SkipHeads(0, values=3) == SkipHeads(0) and Heads(2) != Heads(2, values=8)
-    heads = (2, Heads(2, values=2.5), SkipHeads(3, values=4))
-    assert chain(heads).spelled == heads
-    assert [stage.name for stage in chain(heads).stages] == ["U^(1)", "U^(2)", "G^(2)", "U^(3)", "G^(3)", "U^(4)"]
 
 
 def test_the_density_is_wisharts():
@@ -196,7 +178,7 @@ def test_what_finite_widths_bring_to_first_order():
     heads = (SkipHeads(1, values=4), Heads(2, values=6))
     data, physics = drawn(4), {"temperature": TEMPERATURE, "variance": (1.0, 0.7, 1.3, 0.9)}
     slopes = np.asarray(sma.theory.evidence_slopes(sma.Problem(*data, layers=heads, **physics)))
-    inner = np.array([stage.inner for stage in chain(heads).stages])
+    inner = np.array([stage.inner for stage in Chain.of(heads).stages])
     plain = tuple(type(one)(one.count) for one in heads)
     none = sma.log_evidence(sma.solve(sma.Problem(*data, layers=plain, width=np.inf, **physics)))
     for number in (2e3, 4e3):
@@ -223,15 +205,6 @@ def test_the_slopes_are_those_of_the_blocks():
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
-def test_a_start_from_another_dimension_and_the_first_correction():
-    near = solved((Heads(2, values=5), 2), 4, width=20.0)
-    far = solved((Heads(2, values=4), 2), 4, width=20.0, start=near)
-    fresh = solved((Heads(2, values=4), 2), 4, width=20.0)
-    np.testing.assert_allclose(far.order_parameter, fresh.order_parameter, atol=1e-8)
-    corrected = sma.sampling.corrected(far)
-    assert [one.shape for one in corrected.order_parameters] == [(4, 4), (2, 2, 2), (2, 2), ()]
-
-
 def test_gradient_descent_on_narrow_weights_ends_where_all_layers_have_the_same_length():
     """The output is linear in every array, so that sum_i theta_i d/dtheta_i of the error is the same for each."""
     inputs, labels = drawn(3)
@@ -244,18 +217,6 @@ def test_gradient_descent_on_narrow_weights_ends_where_all_layers_have_the_same_
     assert lengths[0] > 1
 
 
-def test_head_evidence_starts_from_the_heads_left():
-    inputs, labels = drawn(3)
-    heads = (SkipHeads(2, values=3),)
-    options = {"layers": heads, "width": 10.0, "temperature": TEMPERATURE}
-    found = sma.pruning.head_evidence(sma.Problem(inputs, labels, **options))
-    without = sma.pruning.without_head(inputs, 0, layers=heads)
-    alone = sma.solve(sma.Problem(without, labels, width=10.0, temperature=TEMPERATURE))
-    assert without.layers == (SkipHeads(1, values=3),)
-    difference = sma.log_evidence(found.whole) - sma.log_evidence(alone)
-    assert found.lost[0] == pytest.approx(float(difference), abs=1e-6)
-
-
 def weights_of(heads):
     return sma.sample_weights(jax.random.key(0), layers=heads, width=3, features=FEATURES)
 
@@ -265,7 +226,7 @@ SIZES = {"width": 4, "temperature": 1.0}
 BAD = [
     (
         lambda: Heads(2, values=0.5),
-        r"Heads, values: wanted a head dimension of at least 1, got 0\.5\. Leave values out",
+        r"values: wanted a known head dimension of at least 1, got 0\.5\. Leave values out",
     ),
     (lambda: weights_of((Heads(2, values=2.5),)), "values: wanted a whole head dimension to draw weights, got 2.5"),
     (

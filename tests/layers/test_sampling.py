@@ -28,7 +28,7 @@ def drawn(name):
     problem = sma.Problem(
         values[:EXAMPLES],
         labels,
-        layers=brute_force.spelled(layers, outputs),
+        layers=brute_force.shorthand(layers, outputs),
         width=widths,
         temperature=TEMPERATURE,
         variance=VARIANCES[: len(layers) + 2],

@@ -26,7 +26,7 @@ def test_the_saddle_point_is_that_of_brute_force(name):
     widths = (9.0, 9.0, 9.0 if layers[-1][0] == "narrow skip" else 5.0)[: len(layers) + 1]
     variances = VARIANCES[: len(layers) + 2]
     inputs, labels, test = drawn(layers, outputs)
-    heads = brute_force.spelled(layers, outputs)
+    heads = brute_force.shorthand(layers, outputs)
     options = {"layers": heads, "width": widths, "temperature": TEMPERATURE, "variance": variances}
     problem = sma.Problem(inputs, labels, **options)
     found = sma.solve(problem, method="dense")
@@ -104,20 +104,11 @@ def test_one_of_several_outputs_is_a_network_of_its_own_where_labels_have_nothin
         np.testing.assert_allclose(overlap[:, output, :, output], alone.order_parameter, atol=1e-7)
 
 
-def test_one_output_by_name_is_the_scalar_output(plain):
-    values, labels, test, solved = plain
-    options = {"layers": (*PLAIN, sma.Outputs(1)), "width": WIDTH, "temperature": TEMPERATURE}
-    found, scalar = sma.solve(sma.Problem(values[:, :2], labels[:, None], **options)), solved([0, 1])
-    np.testing.assert_allclose(found.order_parameter, scalar.order_parameter, rtol=1e-10)
-    assert found.order_parameters[-1].shape == (1, 1) and float(found.action) == pytest.approx(float(scalar.action))
-    np.testing.assert_allclose(found.predict(test[:, :2]).mean[:, 0], scalar.predict(test[:, :2]).mean, rtol=1e-9)
-
-
 def test_a_subset_of_paths_keeps_all_outputs():
     layers, outputs = [("heads", 2), ("skip", 1)], 2
     train, labels, test = drawn(layers, outputs)
     overlap = np.cov(np.random.default_rng(1).normal(size=(8, 20)))
-    problem = sma.Problem(train, labels, temperature=TEMPERATURE, layers=brute_force.spelled(layers, outputs))
+    problem = sma.Problem(train, labels, temperature=TEMPERATURE, layers=brute_force.shorthand(layers, outputs))
     found = sma.kernel_regression(problem, overlap).predict(test, paths=[1, 2])
     kept = np.repeat(np.isin(np.arange(4), [1, 2]), 2).astype(float)
     mean, _ = brute_force.predict(train, labels, test, overlap * np.outer(kept, kept), layers, outputs, TEMPERATURE)

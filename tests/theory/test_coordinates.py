@@ -35,7 +35,7 @@ def averaged(blocks):
 def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(name):
     layers, widths, outputs = brute_force.CHAINS[name]
     variances = VARIANCES[: len(layers) + 2]
-    architecture = Architecture.of(brute_force.spelled(layers, outputs), widths, variances)
+    architecture = Architecture.of(brute_force.shorthand(layers, outputs), widths, variances)
     factors = _bartlett.bartlett(architecture)
 
     @jax.jit

@@ -12,8 +12,8 @@ PHYSICS = {"width": 6.0, "temperature": 0.3}
 
 def problem(heads=(2, 2), seed=0, examples=5):
     rng = np.random.default_rng(seed)
-    chain = sma.layers.chain(heads)
-    seen = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(examples, chain.paths, 7))), chain.spelled)
+    chain = sma.layers.Chain.of(heads)
+    seen = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(examples, chain.paths, 7))), chain.shorthand)
     return seen, rng.normal(size=(examples, *chain.readout.axes))
 
 

@@ -72,7 +72,7 @@ def every_removal(
     left = np.stack([kept[:, layer == one].sum(axis=1) for one in range(len(fewest))], axis=1)
     allowed = np.all(left >= fewest, axis=1)
     if not np.any(allowed):
-        raise ValueError(f"count: wanted so few heads that a network is left of {layers.spelled}, got {count}.")
+        raise ValueError(f"count: wanted so few heads that a network is left of {layers.shorthand}, got {count}.")
     parts = np.array_split(kept[allowed], -(-int(allowed.sum()) // _AT_ONCE))
     outputs = (masked_outputs(contributions, part, layers=layers, bias=bias) for part in parts)
     return Removals(chosen[allowed], np.concatenate([right(one, labels).mean(axis=1) for one in outputs]))

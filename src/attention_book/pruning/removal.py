@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import Chain, Layers, chain
+from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
@@ -94,7 +94,7 @@ def pruning_curve(
 
 def whole_and_without_each(layers: Layers) -> Bool[np.ndarray, "networks heads"]:
     """Masks of heads: the whole network, then the network without each head."""
-    count = sum(chain(layers).heads)
+    count = sum(Chain.of(layers).heads)
     return np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
 
 
@@ -106,10 +106,10 @@ def _estimate(samples: Float[np.ndarray, "... examples"]) -> Estimate:
 
 def checked_contributions(contributions, layers) -> tuple[Float[np.ndarray, "..."], Chain]:
     """Contributions `(examples, paths)`, or with an axis of outputs, and the chain of layers."""
-    layers = chain(layers)
+    layers = Chain.of(layers)
     axes = "examples paths outputs" if layers.readout.axes else "examples paths"
     contributions = checks.array("contributions", contributions, axes, double=True)
-    paths = f"the paths of layers={layers.spelled}"
+    paths = f"the paths of layers={layers.shorthand}"
     checks.same("contributions", "the paths axis", contributions.shape[1], paths, layers.paths)
     if layers.readout.axes:
         outputs = contributions.shape[2]

@@ -10,7 +10,7 @@ import xarray as xr
 
 from attention_book import results
 from attention_book.training.network import CURVE, TrainedNetwork
-from statmech_attention.layers.chains import chain, layers_from_json, layers_to_json
+from statmech_attention.layers.chains import Chain, layers_from_json, layers_to_json
 from statmech_attention.layers.kind import Kind
 
 
@@ -28,7 +28,7 @@ def network_dataset(network: TrainedNetwork) -> xr.Dataset:
         variables[f"queries_{layer}"] = ((head, "dimension", "feature"), network.queries[layer - 1])
         variables[f"keys_{layer}"] = ((head, "dimension", "feature"), network.keys[layer - 1])
         variables[f"value_norms_{layer}"] = ((value,), network.value_norms[layer - 1])
-    for stage, overlap in zip(chain(network.layers).stages, network.order_parameters, strict=True):
+    for stage, overlap in zip(Chain.of(network.layers).stages, network.order_parameters, strict=True):
         variables[stage.variable] = (stage.axes[: np.ndim(overlap)], overlap)
     if network.offsets is not None:
         variables["offsets"], variables["bias"] = (("path",), network.offsets), network.bias
@@ -68,7 +68,7 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
     if not all(np.isfinite(array).all() for array in (*queries, *keys, vectors)):
         raise ValueError("NaN or infinity among its weights")
     # The first networks have `order_parameter_1` in place of `order_parameter`, and another name for the last one.
-    *names, last = (stage.variable for stage in chain(read).stages)
+    *names, last = (stage.variable for stage in Chain.of(read).stages)
     names = [name if name in dataset else f"{name}_1" for name in names]
     last = "readout_order_parameter" if "readout_order_parameter" in dataset else last
     return TrainedNetwork(

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import AttentionedInputs, attention_from_queries_and_keys
-from statmech_attention.layers import Kind, chain
+from statmech_attention.layers import Chain, Kind
 from statmech_attention.model import SoftmaxAttention
 from statmech_attention.pruning.heads import order_parameters_on, partial_paths_left
 
@@ -55,7 +55,7 @@ class TrainedNetwork:
 
     def keep_heads(self, kept: Sequence[Sequence[int]]) -> "TrainedNetwork":
         """The network with only some heads of every layer; the learning curve stays as it was."""
-        whole = chain(self.layers)
+        whole = Chain.of(self.layers)
         smaller, parts = whole.keep(kept)
         partial = partial_paths_left(whole.branches, [part.branches for part in parts])
         # The vectors hold the paths' coefficients, 1/sqrt(H_l) of every head; the order parameters (13) do not.
@@ -69,7 +69,7 @@ class TrainedNetwork:
             vectors=rescaling[:, None].astype(self.vectors.dtype) * self.vectors[partial[0]],
             order_parameters=order_parameters_on(self.order_parameters, whole, parts),
             value_norms=_taken(self.value_norms, [part.matrices for part in parts]),
-            layers=smaller.spelled,
+            layers=smaller.shorthand,
         )
 
     def head_weight_norms(self, *, values_only: bool = False) -> Float[np.ndarray, " heads"]:

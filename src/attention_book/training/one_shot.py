@@ -21,7 +21,7 @@ from attention_book.training.network import CURVE, TrainedNetwork
 from attention_book.training.path_form import Parameters, initial, trained_network
 from attention_book.training.steps import Data, State, adam, advance, shuffled, validate
 from statmech_attention import checks
-from statmech_attention.layers import Chain, Kind, chain
+from statmech_attention.layers import Chain, Kind
 from statmech_attention.layers.chains import Layers
 
 _REPORT_EVERY = 50
@@ -81,9 +81,9 @@ def train(
     gradient before Adam. With a file `checkpoint` a run goes on from there with the same result,
     also for more `epochs`; `stop_after` so many steps of this call it stops.
     """
-    layers = chain(layers)
+    layers = Chain.of(layers)
     if layers.readout.axes:
-        raise ValueError(f"layers: wanted a network of one output to train, got {layers.spelled}.")
+        raise ValueError(f"layers: wanted a network of one output to train, got {layers.shorthand}.")
     settings = _settings(layers, width, dimension, seed, batch, learning_rate, weight_decay, validate_every)
     if biases:
         settings["biases"] = True
@@ -145,7 +145,7 @@ def train(
                     save_state(path, _Checkpoint(state, best, np.array([step, best_step]), curve, until), settings)
     best = jax.tree.map(jnp.asarray, best)
     spent = seconds + time.monotonic() - began
-    return Training(best, layers.spelled, best_step, curve, step, step == total, spent, settings)
+    return Training(best, layers.shorthand, best_step, curve, step, step == total, spent, settings)
 
 
 def _settings(
@@ -158,7 +158,7 @@ def _settings(
     rates["weight_decay"] = float(weight_decay)
     if not 0 <= rates["weight_decay"] < np.inf:
         raise ValueError(f"weight_decay: wanted a finite number of at least 0, got {weight_decay!r}.")
-    heads = [layer if isinstance(layer, int) else repr(layer) for layer in layers.spelled]
+    heads = [layer if isinstance(layer, int) else repr(layer) for layer in layers.shorthand]
     return {"heads": heads, "seed": checks.whole("seed", seed, 0), **whole, **rates}
 
 

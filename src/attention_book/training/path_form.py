@@ -22,9 +22,9 @@ from attention_book.tasks._sequences import CompactTokens
 from attention_book.training.compact import affine, matrices, over_channels
 from attention_book.training.network import CURVE, TrainedNetwork
 from statmech_attention.checks import Key
-from statmech_attention.layers.chains import Chain, Layers, chain
+from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Layer, Narrow
-from statmech_attention.model.network import Weights, spelled_by, stage_weights, weights_order_parameters
+from statmech_attention.model.network import Weights, plain_layers, stage_weights, weights_order_parameters
 
 
 class Parameters(NamedTuple):
@@ -51,7 +51,7 @@ class Parameters(NamedTuple):
 
 def initial(key: Key, layers, width: int, dimension: int, features: int, biases: bool = False) -> Parameters:
     """Draw parameters, uniform up to the inverse root of the number of inputs, in float32."""
-    kinds = chain(layers).layers
+    kinds = Chain.of(layers).layers
     depth = len(kinds)
     keys = [*jax.random.split(key, 3 * depth + 2), *jax.random.split(jax.random.fold_in(key, 1))]
 
@@ -89,7 +89,7 @@ def offsets(parameters: Parameters, *, layers: Layers | None = None) -> Float[Ar
 
 def _rows(parameters: Parameters, layers) -> Float[Array, "paths width"]:
     """Factors of the projected tokens along every path."""
-    layers = chain(spelled_by(parameters.values) if layers is None else layers)
+    layers = Chain.of(plain_layers(parameters.values) if layers is None else layers)
     weights = Weights(parameters.projection, parameters.values, parameters.readout)
     rows, *_ = stage_weights(weights, layers, root=lambda _: 1.0)  # the initial entries have these factors already
     gains = jnp.asarray(layers.path_gains, rows.dtype)[:, None]
@@ -101,7 +101,7 @@ def trained_network(
 ) -> TrainedNetwork:
     """Convert trained parameters to a `TrainedNetwork`."""
     weights = parameters.weights()
-    layers = chain(spelled_by(weights.values) if layers is None else layers)
+    layers = Chain.of(plain_layers(weights.values) if layers is None else layers)
     overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights, layers=layers))
     norms = tuple(_norms(layer) for layer in weights.values)
     return TrainedNetwork(
@@ -113,7 +113,7 @@ def trained_network(
         len(parameters.readout),
         _checked_curve(curve),
         best_step,
-        layers.spelled,
+        layers.shorthand,
         None if parameters.projection_bias is None else np.asarray(offsets(parameters, layers=layers)),
         0.0 if parameters.readout_bias is None else float(parameters.readout_bias),
     )

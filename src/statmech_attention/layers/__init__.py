@@ -1,6 +1,6 @@
 """Kinds of layers, one file each, and chains of them; `kind` says what a kind gives."""
 
-from statmech_attention.layers.chains import Chain, Stage, chain
+from statmech_attention.layers.chains import Chain, Stage
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Kind, Layer, Narrow, Part, Readout
 from statmech_attention.layers.linear import Linear
@@ -20,5 +20,4 @@ __all__ = [
     "Readout",
     "SkipHeads",
     "Stage",
-    "chain",
 ]

@@ -1,10 +1,10 @@
-"""A chain of layers from what `layers` says, and its paths."""
+"""A chain of layers, made of what `layers` lists, and its paths."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, reduce
-from typing import NamedTuple, TypeAlias, Union
+from typing import Any, NamedTuple, TypeAlias, Union
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -57,26 +57,28 @@ class Chain:
 
     @classmethod
     def of(cls, layers: Layers) -> "Chain":
-        """The chain that `layers` spells: a number or a kind per layer, and a readout of several outputs."""
+        """The chain of `layers`: a number of heads or a kind per layer, and at last a readout of several outputs."""
         if isinstance(layers, Chain):
             return layers
-        layers = _listed(layers)
-        *layers, readout = layers if isinstance(layers[-1], Readout) else (*layers, OneOutput())
-        if not layers:
-            raise ValueError("layers: wanted at least one attention layer, got none: the set of paths is empty.")
-        if any(isinstance(layer, Readout) for layer in layers):
-            raise ValueError(f"layers: wanted outputs at the end of the chain alone, got {layers!r}.")
-        if not all(isinstance(layer, Layer) or checks.is_whole(layer, 1) for layer in layers):
+        if layers is None:
             raise ValueError(
-                f"layers: wanted whole numbers of at least 1, got {layers!r}. Or layers, as in (2, "
-                "SkipHeads(2), Outputs(3))."
+                "layers: plain arrays do not say their layers. Pass layers=(H_1, .., H_L), or use attentioned_inputs."
             )
-        return cls(tuple(layer if isinstance(layer, Layer) else Heads(int(layer)) for layer in layers), readout)
+        listed = list(layers) if np.iterable(layers) and not isinstance(layers, str) else [None]
+        *listed, readout = listed if listed and isinstance(listed[-1], Readout) else (*listed, OneOutput())
+        if not listed:
+            raise ValueError("layers: wanted at least one attention layer, got none: the set of paths is empty.")
+        if not all(isinstance(layer, Layer) or checks.is_whole(layer, 1) for layer in listed):
+            raise ValueError(
+                f"layers: wanted whole numbers of at least 1, got {layers!r}. Or layers, as in (2, SkipHeads(2)), and "
+                "Outputs(3) at the end alone."
+            )
+        return cls(tuple(layer if isinstance(layer, Layer) else Heads(int(layer)) for layer in listed), readout)
 
     @property
-    def spelled(self) -> tuple[int | Kind, ...]:
-        """The chain as `layers` spells it: numbers for heads alone, a readout of several outputs last."""
-        return (*(layer.spelled for layer in self.layers), *self.readout.spelled)
+    def shorthand(self) -> tuple[int | Kind, ...]:
+        """The chain as an argument `layers`: numbers for plain heads, a readout of several outputs last."""
+        return (*(layer.shorthand for layer in self.layers), *self.readout.shorthand)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -93,14 +95,9 @@ class Chain:
         return tuple(stage for stages in each for stage in stages)
 
     @cached_property
-    def first_stages(self) -> tuple[int, ...]:
-        """For every kind the number of its own stage."""
-        return tuple(number for number, stage in enumerate(self.stages) if not stage.inner)
-
-    @cached_property
-    def form(self) -> "Chain":
-        """The chain without inner widths, which determines all shapes and hence what is compiled."""
-        return Chain(tuple(layer.form for layer in self.layers), self.readout.form)
+    def skeleton(self) -> "Chain":
+        """The chain with inner widths of 1: it determines all shapes and hence what is compiled."""
+        return Chain(tuple(layer.skeleton for layer in self.layers), self.readout)
 
     @property
     def outputs(self) -> int:
@@ -124,7 +121,7 @@ class Chain:
 
     @property
     def partial_paths(self) -> tuple[int, ...]:
-        """$d_l$, the partial paths from layer $l = 1..L+1$ up, each output a path of its own."""
+        """$d_l$, the partial paths from layer $l = 1..L+1$ up, each with its output."""
         branches = [kind.branches for kind in self.kinds]
         return tuple(math.prod(branches[layer:]) for layer in range(len(branches)))
 
@@ -136,8 +133,7 @@ class Chain:
     @cached_property
     def path_heads(self) -> Int[np.ndarray, "paths layers"]:
         """The heads of every path, -1 where it passes through none."""
-        columns = (np.asarray(layer.branch_heads)[branch] for layer, branch in self._with_branches())
-        return np.stack(list(columns), axis=-1)
+        return np.stack([np.asarray(layer.branch_heads)[branch] for layer, branch in self._with_branches()], axis=-1)
 
     @cached_property
     def path_gains(self) -> Float[np.ndarray, " paths"]:
@@ -151,50 +147,28 @@ class Chain:
 
     def keep(self, kept: Sequence[Sequence[int]]) -> tuple["Chain", tuple[Part, ...]]:
         """The chain with only some heads, given for every layer, and the rest of each layer."""
-        if not isinstance(kept, (tuple, list)) or not all(isinstance(one, (Sequence, np.ndarray)) for one in kept):
-            raise ValueError(f"kept: wanted a list of heads for every layer, as in ((0, 1), (0,)), got {kept!r}.")
-        if len(kept) != len(self.layers):
-            raise ValueError(f"kept: wanted the heads of {len(self.layers)} layers, got {len(kept)}.")
-        for number, (chosen, layer) in enumerate(zip(kept, self.layers, strict=True), start=1):
-            there = all(checks.is_whole(head, 0) and head < layer.heads for head in chosen)
-            if not there or len(chosen) < layer.fewest or len(set(chosen)) != len(chosen):
-                least = ", at least one" if layer.fewest else ""
-                raise ValueError(
-                    f"kept, layer {number}: wanted different heads out of 0..{layer.heads - 1}{least}, got "
-                    f"{tuple(chosen)}."
-                )
-        parts = tuple(layer.keep(chosen) for layer, chosen in zip(self.layers, kept, strict=True))
+        if len(kept) != len(self.layers) or not all(np.iterable(heads) for heads in kept):
+            raise ValueError(
+                f"kept: wanted the heads of {len(self.layers)} layers, as in ((0, 1), (0,)), got {kept!r}."
+            )
+        parts = tuple(
+            layer.keep(
+                checks.indices(f"kept, layer {number}", heads, layer.heads, least=layer.fewest, what="heads").tolist()
+            )
+            for number, (heads, layer) in enumerate(zip(kept, self.layers, strict=True), start=1)
+        )
         return Chain(tuple(part.layer for part in parts), self.readout), parts
 
     def _with_branches(self):
         return zip(self.layers, self.path_branches.T, strict=True)
 
 
-def chain(layers: Layers) -> Chain:
-    """The chain that `layers` spells; see `Chain.of`."""
-    return Chain.of(layers)
-
-
-def _listed(layers) -> tuple:
-    """The entries of `layers` as a tuple, refused if there are none."""
-    if layers is None:
-        raise ValueError(
-            "layers: plain arrays do not say their layers. Pass layers=(H_1, .., H_L), or use attentioned_inputs."
-        )
-    if (
-        not isinstance(layers, (Sequence, np.ndarray))
-        or isinstance(layers, (str, bytes, bytearray))
-        or not getattr(layers, "ndim", 1)
-    ):
-        raise ValueError(f"layers: wanted one number of heads per layer, as in (2, 2), got {layers!r}.")
-    if not len(layers):
-        raise ValueError("layers: wanted at least one attention layer, got none: the set of paths is empty.")
-    return tuple(layers)
-
-
 def layers_to_json(layers) -> list:
     """Return `layers` in a form that JSON can hold, kinds by names and fields; refuse unknown kinds."""
-    return [_written(layer) for layer in layers]
+    for one in layers:
+        if isinstance(one, Kind) and type(one) is not _KINDS.get(type(one).__name__):
+            raise ValueError(f"layers: wanted numbers and layers of {', '.join(_KINDS)} to record, got {one!r}.")
+    return [[type(one).__name__, _fields(one)] if isinstance(one, Kind) else one for one in layers]
 
 
 def layers_from_json(written) -> tuple[int | Kind, ...]:
@@ -203,12 +177,8 @@ def layers_from_json(written) -> tuple[int | Kind, ...]:
         layers = tuple(_KINDS[one[0]](**one[1]) if isinstance(one, list) else one for one in written)
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError(f"layers: wanted layers as written, got {written!r}.") from error
-    return chain(layers).spelled
+    return Chain.of(layers).shorthand
 
 
-def _written(layer: int | Kind):
-    if isinstance(layer, Kind) and type(layer) is not _KINDS.get(type(layer).__name__):
-        raise ValueError(f"layers: wanted numbers and layers of {', '.join(_KINDS)} to record, got {layer!r}.")
-    if not isinstance(layer, Kind):
-        return layer
-    return [type(layer).__name__, {name: value for name, value in asdict(layer).items() if value is not None}]
+def _fields(kind: Any) -> dict:
+    return {name: value for name, value in asdict(kind).items() if value is not None}

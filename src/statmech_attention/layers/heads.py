@@ -20,14 +20,17 @@ class ValueDimension:
         return self.values
 
     @property
-    def form(self):
+    def skeleton(self):
         return self if self.values is None else replace(self, values=1)
 
     def _check_values(self) -> None:
-        if self.values is not None:
-            values = value_dimension(type(self).__name__, self.values)
-            # Without heads there is nothing to be narrow.
-            object.__setattr__(self, "values", values if self.count else None)
+        if self.values is None:
+            return
+        number = checks.positive(f"{type(self).__name__}, values", self.values)
+        if not checks.concrete(number) or number < 1:
+            raise ValueError(f"values: wanted a known head dimension of at least 1, got {number!r}. Leave values out.")
+        number = int(number) if number == int(number) else number
+        object.__setattr__(self, "values", number if self.count else None)  # without heads nothing is narrow
 
     def __repr__(self):
         narrow = "" if self.values is None else f", values={self.values}"
@@ -56,7 +59,6 @@ class Heads(ValueDimension, Layer):
 
     count: int
     values: int | float | None = field(default=None, kw_only=True)
-    fewest = 1
 
     def __post_init__(self):
         object.__setattr__(self, "count", checks.whole("Heads", self.count))
@@ -82,7 +84,7 @@ class Heads(ValueDimension, Layer):
         return self.count
 
     @property
-    def spelled(self):
+    def shorthand(self):
         return self.count if type(self) is Heads and self.values is None else self
 
     def forward(self, values, hidden, matrix):
@@ -96,15 +98,3 @@ class Heads(ValueDimension, Layer):
 
     def attended(self, columns, matrix):
         return jnp.einsum("ehst,edt->ehds", matrix, columns)
-
-
-def value_dimension(name: str, values) -> int | float:
-    """A head's value dimension, a whole one as an int."""
-    if not checks.concrete(values):
-        raise ValueError(
-            f"{name}, values: wanted a known head dimension, got a traced one. Take a difference of two solutions."
-        )
-    number = 0.0 if isinstance(values, (bool, np.bool_)) else checks.positive(f"{name}, values", values)
-    if not checks.concrete(number) or number < 1:
-        raise ValueError(f"{name}, values: wanted a head dimension of at least 1, got {values!r}. Leave values out.")
-    return int(number) if number == int(number) else number

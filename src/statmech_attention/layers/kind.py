@@ -29,8 +29,8 @@ the first, which is $w^p$ itself. The *mixing* $M$ holds numbers alone. A kind g
     has no $1/\sqrt H$, it stands in the gains;
 (f) for weights: `value_matrices`, how many there are, in one array `(matrices, N_{l+1}, N_l)`, or
     in two, see below; all are Gaussian;
-(g) for pruning: `branch_heads`, the head that a branch passes through; `fewest`, how many heads it
-    needs; `with_heads`, the layer without the others.
+(g) for pruning: `branch_heads`, the head that a branch passes through; `with_heads`, the layer
+    with some of its heads.
 
 A kind whose values pass through a narrow space on their way, $V_s \to O_s V_s$ with $O_s$ of
 `inner` $= d$ columns, has an *inner stage* of parallel blocks. The seeds are made in two steps,
@@ -77,7 +77,7 @@ class Kind(ABC):
         return None
 
     @property
-    def form(self) -> Any:
+    def skeleton(self) -> Any:
         """The same kind with an inner width of 1, which determines shapes."""
         return self
 
@@ -112,8 +112,6 @@ class Kind(ABC):
 
 class Layer(Kind):
     """A layer between the input projection and the readout; kinds are frozen dataclasses derived from it."""
-
-    fewest: ClassVar[int] = 0
 
     @property
     @abstractmethod
@@ -153,7 +151,12 @@ class Layer(Kind):
         return len(set(self.branch_heads) - {-1})
 
     @property
-    def spelled(self):
+    def fewest(self) -> int:
+        """How many heads have to stay: one, unless a branch goes past them."""
+        return int(-1 not in self.branch_heads)
+
+    @property
+    def shorthand(self):
         """The layer as an entry of `layers`."""
         return self
 
@@ -167,11 +170,10 @@ class Layer(Kind):
 
     def keep(self, heads: Sequence[int]) -> "Part":
         """The rest of the layer with only some of its heads, in the order given."""
-        heads = checks.indices("heads", heads, self.heads, what="heads").tolist()
         beside = [branch for branch, head in enumerate(self.branch_heads) if head < 0]
         branches = (*beside, *(self.branch_heads.index(head) for head in heads))
-        own = self.value_matrices == self.heads
-        return Part(self.with_heads(heads), branches, tuple(heads) if own else tuple(range(self.value_matrices)))
+        matrices = heads if self.value_matrices == self.heads else range(self.value_matrices)
+        return Part(self.with_heads(heads), branches, tuple(matrices))
 
 
 class Part(NamedTuple):
@@ -192,7 +194,7 @@ class Readout(Kind):
 
     @property
     @abstractmethod
-    def spelled(self) -> tuple:
+    def shorthand(self) -> tuple:
         """The readout as entries of `layers`, a tuple."""
 
 
@@ -211,11 +213,6 @@ class Narrow(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         """Shape of the products $O V$."""
         return (*self.outputs.shape[:-1], self.values.shape[-1])
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes of the products."""
-        return len(self.shape)
 
 
 def seeds_from(

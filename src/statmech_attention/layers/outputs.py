@@ -1,9 +1,8 @@
-"""Readouts: one output, or several side by side, and the tokens that they read."""
+"""Readouts: one output, or several side by side."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from statmech_attention import checks
 from statmech_attention.layers.kind import Readout
@@ -15,7 +14,7 @@ class OneOutput(Readout):
 
     value_matrices = 1
     axes = ()
-    spelled = ()
+    shorthand = ()
 
     def mixing(self, deviation):
         return np.array([[deviation]])
@@ -49,15 +48,5 @@ class Outputs(Readout):
         return (self.count,)
 
     @property
-    def spelled(self):
+    def shorthand(self):
         return (self,)
-
-
-def readout_weights(readout, tokens: int) -> Float[np.ndarray, " tokens"]:
-    """Weights, of sum one, of the tokens for "first", "last", "mean" or an index, $t^*$ of (4)."""
-    if isinstance(readout, str) and readout == "mean":
-        return np.full(tokens, 1 / tokens)
-    index = {"first": 0, "last": tokens - 1}.get(readout) if isinstance(readout, str) else readout
-    if isinstance(index, (bool, str)) or not isinstance(index, (int, np.integer)) or not 0 <= index < tokens:
-        raise ValueError(f"readout: wanted 'first', 'last', 'mean' or an index in 0..{tokens - 1}, got {readout!r}.")
-    return np.eye(1, tokens, int(index))[0]

@@ -10,10 +10,10 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import Chain, Layers, chain
+from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Narrow, Part
 from statmech_attention.model.attention import SoftmaxAttention
-from statmech_attention.model.network import Weights, check_fit, spelled_by
+from statmech_attention.model.network import Weights, check_fit, plain_layers
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Solution
 
@@ -27,7 +27,7 @@ def head_indices(layers: Layers) -> Int[np.ndarray, "heads 2"]:
     Returns:
         `(all heads, 2)` whole numbers, the layer before the head's number within it.
     """
-    found = [(layer, head) for layer, count in enumerate(chain(layers).heads) for head in range(count)]
+    found = [(layer, head) for layer, count in enumerate(Chain.of(layers).heads) for head in range(count)]
     return np.array(found, int).reshape(-1, 2)
 
 
@@ -35,7 +35,7 @@ def heads_by_layer(kept, layers: Layers) -> tuple[tuple[int, ...], ...]:
     """Heads of every layer, given so, or by numbers counted through the network."""
     if len(kept) and np.ndim(kept[0]):
         return tuple(tuple(map(int, one)) for one in kept)
-    layers = chain(layers)
+    layers = Chain.of(layers)
     numbers = checks.indices("kept", kept, sum(layers.heads), what="heads, counted through all layers,")
     chosen = head_indices(layers)[np.sort(numbers)]
     return tuple(tuple(chosen[chosen[:, 0] == place, 1].tolist()) for place in range(len(layers.layers)))
@@ -43,7 +43,7 @@ def heads_by_layer(kept, layers: Layers) -> tuple[tuple[int, ...], ...]:
 
 def kept_heads(layers: Layers, removed) -> tuple[tuple[int, ...], ...]:
     """Heads of every layer that stay if others, numbered through the network, are removed."""
-    count = sum(chain(layers).heads)
+    count = sum(Chain.of(layers).heads)
     numbers = checks.indices("removed", removed, count, what="heads, counted through all layers,")
     return heads_by_layer(np.setdiff1d(np.arange(count), numbers), layers)
 
@@ -58,7 +58,7 @@ def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " rem
     Returns:
         Numbers of heads: all but one of every layer, and all of a layer with a skip.
     """
-    layers = chain(layers)
+    layers = Chain.of(layers)
     scores = np.asarray(checks.array("scores", scores, "heads"))
     checks.same("scores", "scores", len(scores), "the network's heads", sum(layers.heads))
     layer, left, order = head_indices(layers)[:, 0], list(layers.heads), []
@@ -97,7 +97,7 @@ def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
     $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the
     factor is 1.
     """
-    layers, start = chain(layers), 0
+    layers, start = Chain.of(layers), 0
     factors = np.ones((1, 1))
     for layer, branches in zip(layers.layers, layers.path_branches.T, strict=True):
         rows, place = np.unique(kept[:, start : start + layer.heads], axis=0, return_inverse=True)
@@ -133,7 +133,7 @@ def keep_heads(network, kept, *, layers: Layers | None = None):
     """
     if isinstance(network, Solution):
         network = network.problem
-    layers = chain(_layers_of(network) if layers is None else layers)
+    layers = Chain.of(_layers_of(network) if layers is None else layers)
     kept = heads_by_layer(kept, layers)
     if isinstance(network, Problem):
         return network.replace(attentioned=network.attentioned.keep_heads(kept))
@@ -156,7 +156,7 @@ def _layers_of(network) -> Layers:
     if hasattr(network, "layers"):
         return network.layers
     if isinstance(network, Weights):
-        return spelled_by(network.values)
+        return plain_layers(network.values)
     if isinstance(network, SoftmaxAttention):
         return [len(layer) for layer in network.queries]
     return [layer.shape[1] for layer in network]

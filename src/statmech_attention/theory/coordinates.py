@@ -74,7 +74,7 @@ class Factors:
     @property
     def outer(self) -> np.ndarray:
         """Numbers of the stages that are not inner ones: those whose widths are $N_1, .., N_{L+1}$."""
-        return np.array(self.chain.first_stages)
+        return np.array([number for number, stage in enumerate(self.stages) if not stage.inner])
 
     def mixing(self, stage: int) -> np.ndarray:
         """The kind's $M_l$, without the deviations of its values, which `scaled` puts to the seeds."""
@@ -95,7 +95,7 @@ def full_rank(architecture: Architecture) -> Factors:
 
 def factor_shapes(architecture: Architecture, most) -> Factors:
     """Shapes of the factors with `most` columns at most, a number per stage."""
-    chain = architecture.chain.form
+    chain = architecture.chain.skeleton
     sizes: list[int] = []
     ranks: list[int] = []
     kept: list[int] = []

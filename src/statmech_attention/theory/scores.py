@@ -43,7 +43,7 @@ def head_scores(
     checks.choice("definition", definition, DEFINITIONS)
     layers = Chain.of(layers)
     if not any(layers.heads):
-        raise ValueError(f"layers: wanted a layer with heads to score, got none in {layers.spelled}.")
+        raise ValueError(f"layers: wanted a layer with heads to score, got none in {layers.shorthand}.")
     through = jnp.asarray(np.repeat(path_heads(layers), layers.outputs, axis=0))
     order_parameter = order_parameter_of(order_parameter, len(through), double=False)
     gains = np.repeat(layers.path_gains, layers.outputs)

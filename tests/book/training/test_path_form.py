@@ -8,7 +8,7 @@ import pytest
 import statmech_attention as sma
 from attention_book.tasks._sequences import normalised_patches
 from attention_book.training.path_form import effective_vectors, initial, outputs, trained_network
-from statmech_attention.layers import Heads, Linear, SkipHeads, chain
+from statmech_attention.layers import Chain, Heads, Linear, SkipHeads
 
 from .conftest import SKIPS, parameters_of, relative
 
@@ -22,7 +22,7 @@ def both_outputs(task, heads, examples=9):
     patches = normalised_patches(task.compact, sequences.drawings, jnp.float32)
 
     def by_paths(parameters):
-        return outputs(parameters, task.compact, patches, sequences.first, chain(heads))
+        return outputs(parameters, task.compact, patches, sequences.first, Chain.of(heads))
 
     def by_layers(parameters):
         # In double precision: what is compared is the error of the path form alone.
