@@ -30,19 +30,6 @@ def test_quick_jit_has_its_own_options_unless_another_function_is_traced(optimis
         np.testing.assert_allclose(traced(0.3), np.sin(0.3), rtol=1e-14)
 
 
-def test_quick_jit_runs_a_function_once_although_it_raises(optimised):
-    calls = []
-
-    @quick_jit
-    def refuse(x):
-        calls.append(x)
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        refuse(1.0)
-    assert len(calls) == 1
-
-
 def test_batches_of_factorisations_as_on_an_accelerator_give_the_same_numbers(monkeypatch, request):
     train, labels, test = problem.inputs(4)
     found = sma.Problem(train, labels, layers=(2, 2), width=5, temperature=problem.TEMPERATURE)

@@ -1,7 +1,6 @@
 """Attention matrices against loops over heads, keys and queries: equation (3)."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
@@ -88,21 +87,11 @@ def test_a_relative_bias_depends_on_the_clipped_distance_alone():
             assert found[head, key, query] == table[head, min(max(key - query, -1), 1) + 1]
 
 
-def test_columns_and_rows_may_both_sum_to_one_or_neither_and_rows_that_are_meant_to():
-    """What is refused is in `test_layouts.py`."""
+def test_matrices_whose_sums_are_others_come_from_a_function():
     rng = np.random.default_rng(5)
-    ours = jax.nn.softmax(rng.normal(size=(3, 2, 4, 4)), axis=-2)
-    inputs, theirs = rng.normal(size=(3, 4, 5)), jnp.swapaxes(ours, -1, -2)
-    for fine in ((ours, np.full((3, 2, 4, 4), 0.25)), (ours, np.asarray(theirs) + 1), lambda _: (theirs,)):
-        sma.attentioned_inputs(inputs, fine)
-    jax.vmap(lambda one: sma.attentioned_inputs(inputs, (one,)).values)(theirs[None])
-
-
-def test_logits_that_overflow_are_refused():
-    inputs = np.full((1, 2, 2), 1e200)
-    for attention in (
-        sma.attention_from_products([np.ones((1, 2, 2))]),
-        sma.attention_from_queries_and_keys([np.ones((1, 2, 2))], [np.ones((1, 2, 2))]),
-    ):
-        with pytest.raises(ValueError, match="attention: wanted finite logits, got some that overflow float64"):
-            attention(inputs)
+    inputs, matrix = rng.normal(size=(3, 4, 5)), rng.normal(size=(3, 2, 4, 4))
+    with pytest.raises(ValueError, match="attention of layer 1: wanted sums of one over the keys .* pass a function"):
+        sma.attentioned_inputs(inputs, (matrix,))
+    wanted = np.einsum("esd,ehs->ehd", inputs, matrix[..., -1])
+    np.testing.assert_allclose(sma.attentioned_inputs(inputs, lambda _: (matrix,)).values, wanted, rtol=1e-12)
+    sma.attentioned_inputs(inputs, (np.full((3, 2, 4, 4), 0.25),))  # whose rows also sum to one

@@ -28,15 +28,8 @@ TAKE = {
 }
 
 
-def padded(matrices, lengths):
-    """Softmax matrices of sequences of these lengths: zeros where key or query is padding."""
-    token = np.arange(TOKENS)[None] < np.array(lengths)[:, None]
-    kept = [np.where(token[:, None, :, None] & token[:, None, None, :], one, 0) for one in matrices]
-    return [one / np.maximum(one.sum(axis=2, keepdims=True), 1e-300) for one in kept], token
-
-
 @pytest.mark.parametrize("take", TAKE)
-def test_queries_before_keys_give_the_same_where_it_is_said(take):
+def test_queries_before_keys_give_the_same_with_their_layout(take):
     function, name = TAKE[take]
     jax.tree.map(np.testing.assert_array_equal, function(THEIRS, layout="query_key"), function(OURS))
     with pytest.raises(ValueError, match=rf"{name} of layer 1: .* got queries before keys.* Pass layout='query_key'"):
@@ -47,26 +40,9 @@ def test_queries_before_keys_give_the_same_where_it_is_said(take):
         function(OURS, layout="torch")
 
 
-def test_a_function_without_a_layout_says_to_swap_the_axes():
-    with pytest.raises(ValueError, match="attention of layer 1: .* got queries before keys.* swap the last two axes"):
-        sma.forward(WEIGHTS, INPUTS, THEIRS)
-
-
-@pytest.mark.parametrize("take", TAKE)
-def test_lines_of_padding_hide_no_order(take):
-    function, name = TAKE[take]
-    ours, token = padded(OURS, (4, 2, 3))
-    theirs = [np.swapaxes(matrix, 2, 3) for matrix in ours]
-    with pytest.raises(ValueError, match=rf"{name} of layer 1: .* got queries before keys.* Pass layout='query_key'"):
-        function(theirs)
-    jax.tree.map(
-        np.testing.assert_array_equal, function(theirs, layout="query_key", mask=token), function(ours, mask=token)
-    )
-
-
 @pytest.mark.parametrize("precision", ["bfloat16", "float16", "float32"])
 @pytest.mark.parametrize("converted", [False, True])
-def test_nor_does_the_rounding_of_any_precision(precision, converted):
+def test_rounding_in_any_precision_hides_no_order(precision, converted):
     logits = 3 * np.random.default_rng(1).normal(size=(20, 2, 60, 60))
     softmax = jax.nn.softmax(jnp.asarray(logits, precision), axis=3)  # rounded at every step
     inputs = RNG.normal(size=(20, 60, 2))

@@ -14,9 +14,9 @@ EXAMPLES, TOKENS, FEATURES = 2, 3, 4
 def test_attentioned_inputs_agree_with_products_along_each_path(heads, readout):
     rng = np.random.default_rng(20)
     inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
-    # Columns that do not sum to one: any matrices will do.
+    # Columns that do not sum to one: a function may return any matrices.
     matrices = [rng.normal(size=(EXAMPLES, count, TOKENS, TOKENS)) for count in heads]
-    xi = sma.attentioned_inputs(inputs, matrices, readout=readout)
+    xi = sma.attentioned_inputs(inputs, lambda _: matrices, readout=readout)
     assert xi.layers == heads
     np.testing.assert_allclose(
         xi.values, reference.attentioned_inputs(inputs, matrices, readout), rtol=1e-11, atol=1e-12

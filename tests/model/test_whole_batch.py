@@ -60,7 +60,8 @@ def by_hand(readout, layers):
 
 def problem_of(rows, layers=None, readout="first", **numbers):
     read = sma.attention_from_transformers(Model(), layers=layers, **batch(rows))
-    read = read.flat if layers is None else read
+    if layers is None:  # the heads of all layers side by side
+        read = read._replace(attention=(np.concatenate(read.attention, axis=1),))
     return sma.Problem(sma.attentioned_inputs(read, readout=readout), LABELS[rows], **numbers)
 
 
@@ -74,19 +75,3 @@ def test_a_padded_batch_becomes_attentioned_inputs(readout, column, layers):
     assert problem.layers == ((HEADS * DEPTH,) if layers is None else (HEADS, HEADS))
     parts = [problem_of(rows, **options) for rows in (every[:2], every[2:])]
     np.testing.assert_array_equal((parts[0] + parts[1]).attentioned.values, problem.attentioned.values)
-
-
-def test_a_mask_of_zeros_and_ones_is_that_of_booleans():
-    matrices = [one.swapaxes(-1, -2) for one in MATRICES]
-    whole, truth = (sma.attentioned_inputs(EMBEDDED, matrices, mask=mask) for mask in (MASK, MASK == 1))
-    np.testing.assert_array_equal(whole.values, truth.values)
-    with pytest.raises(ValueError, match=r"mask: wanted booleans of shape \(6, 5\), got int64"):
-        sma.attentioned_inputs(EMBEDDED, matrices, mask=2 * MASK)
-
-
-def test_a_problem_and_a_solution_are_pruned_whole():
-    problem = problem_of(np.arange(EXAMPLES), width=5, temperature=0.3)
-    for whole in (problem, sma.solve(problem)):
-        smaller = sma.keep_heads(whole, [1, 3])
-        assert smaller.layers == (2,) and smaller.width == problem.width
-        np.testing.assert_array_equal(smaller.attentioned.values, problem.attentioned.values[:, [1, 3]])

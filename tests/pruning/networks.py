@@ -7,7 +7,7 @@ import numpy as np
 import statmech_attention as sma
 from attention_book.pruning import path_contributions
 from attention_book.training.path_form import initial
-from statmech_attention.layers import chain
+from statmech_attention.layers import Chain
 
 EXAMPLES, TOKENS, FEATURES, WIDTH = 40, 5, 12, 8
 CHAIN = (2, sma.SkipHeads(2), sma.Linear(), sma.Outputs(3))
@@ -15,7 +15,7 @@ CHAIN = (2, sma.SkipHeads(2), sma.Linear(), sma.Outputs(3))
 
 def network_of(heads):
     """A network with attention far from uniform, as `Weights` and as what is stored of it, and inputs and labels."""
-    keys = jax.random.split(jax.random.key(sum(chain(heads).heads)), 3)
+    keys = jax.random.split(jax.random.key(sum(Chain.of(heads).heads)), 3)
     parameters = jax.tree.map(lambda array: 3.0 * array, initial(keys[0], heads, WIDTH, 4, FEATURES))
     parameters = jax.tree.map(lambda array: array.astype(jnp.float64), parameters)
     inputs = jax.random.normal(keys[1], (EXAMPLES, TOKENS, FEATURES))
@@ -57,7 +57,8 @@ def chain_network():
     keys = jax.random.split(jax.random.key(9), 4)
     weights = sma.sample_weights(keys[0], layers=CHAIN, width=WIDTH, features=FEATURES)
     inputs = jax.random.normal(keys[1], (EXAMPLES, TOKENS, FEATURES))
-    matrices = [jax.random.normal(key, (EXAMPLES, 2, TOKENS, TOKENS)) for key in jax.random.split(keys[2])]
+    logits = (jax.random.normal(key, (EXAMPLES, 2, TOKENS, TOKENS)) for key in jax.random.split(keys[2]))
+    matrices = [jax.nn.softmax(one, axis=2) for one in logits]
     labels = jnp.eye(3)[jax.random.randint(keys[3], (EXAMPLES,), 0, 3)]
     return weights, inputs, matrices, labels
 

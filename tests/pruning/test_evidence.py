@@ -47,7 +47,7 @@ def test_without_a_head_is_the_whole_network_with_its_values_zero(heads):
         whole = sma.kernel(inputs, inputs, overlaps[0])
         left = order_parameters_left(replace(solution, order_parameters=overlaps), head)
         smaller = without_head(inputs, head)
-        assert smaller.layers == sma.layers.chain(heads).keep(kept_heads(heads, [head]))[0].spelled
+        assert smaller.layers == sma.layers.Chain.of(heads).keep(kept_heads(heads, [head]))[0].shorthand
         np.testing.assert_allclose(sma.kernel(smaller, smaller, left[0]), whole, rtol=1e-12, atol=1e-12)
         # Of the smaller network all order parameters are those of its weights.
         fewer = sma.keep_heads(weights, kept_heads(heads, [head]), layers=heads)

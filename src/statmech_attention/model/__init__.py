@@ -8,7 +8,7 @@ from statmech_attention.model.attention import (
     attention_matrices,
     relative_bias,
 )
-from statmech_attention.model.inputs import pad_sequences
+from statmech_attention.model.inputs import ReadAttention
 from statmech_attention.model.network import (
     Weights,
     effective_weights,
@@ -19,7 +19,7 @@ from statmech_attention.model.network import (
 )
 from statmech_attention.model.normalisation import mean_free, normalisation_scales
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
-from statmech_attention.model.reading import ReadAttention, attention_from_torch, attention_from_transformers
+from statmech_attention.model.reading import attention_from_torch, attention_from_transformers
 
 __all__ = [
     "AttentionedInputs",
@@ -38,7 +38,6 @@ __all__ = [
     "forward_paths",
     "mean_free",
     "normalisation_scales",
-    "pad_sequences",
     "path_indices",
     "relative_bias",
     "sample_weights",

@@ -40,7 +40,7 @@ class Architecture:
     @property
     def layers(self) -> tuple:
         """The chain as `layers` writes it."""
-        return self.chain.spelled
+        return self.chain.shorthand
 
     @property
     def stage_widths(self) -> tuple:

@@ -9,35 +9,25 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
-from statmech_attention.layers.outputs import readout_weights
 
 # The last two axes of a matrix: keys before queries here, queries before keys in PyTorch and Hugging Face.
 LAYOUTS = ("key_query", "query_key")
-_SUM = 5e-3  # how far from one the sum of a softmax in half precision may be
-MEANT = "To allow this, pass a function of the inputs that returns the matrices."
+_SUM = 2e-2  # how far from one the sum of a softmax in bfloat16 may be
+_ALLOWED = "To allow this, pass a function of the inputs that returns the matrices."
 
 
-class Padded(NamedTuple):
-    """Sequences padded with zeros at the end, and their mask, true for a token."""
+class ReadAttention(NamedTuple):
+    """What `attention_from_torch` and `attention_from_transformers` return, for `attentioned_inputs`.
+
+    Attributes:
+        inputs: the tokens that enter the first layer, `(examples, tokens, features)`.
+        attention: one array `(examples, heads, keys, queries)` per layer: keys before queries.
+        mask: true for a token, false for padding; None if the network got no mask.
+    """
 
     inputs: Float[np.ndarray, "examples tokens features"]
-    mask: Bool[np.ndarray, "examples tokens"]
-
-
-def pad_sequences(sequences: Sequence[ArrayLike]) -> Padded:
-    """Return sequences of unequal length, arrays `(tokens, features)`, as one array and a mask.
-
-    Raises:
-        ValueError: other arrays, unequal numbers of features, NaN or infinity.
-    """
-    each = [np.asarray(checks.array(f"sequences[{n}]", one, "tokens features")) for n, one in enumerate(sequences)]
-    for number, one in enumerate(each):
-        checks.same("sequences", f"the features of sequences[{number}]", one.shape[1], "the first", each[0].shape[1])
-    lengths = np.array([len(one) for one in each])
-    mask = np.arange(lengths.max())[None] < lengths[:, None]
-    inputs = np.zeros((*mask.shape, each[0].shape[1]), np.result_type(*each))
-    inputs[mask] = np.concatenate(each)
-    return Padded(inputs, mask)
+    attention: tuple[Float[np.ndarray, "examples _heads tokens tokens"], ...]
+    mask: Bool[np.ndarray, "examples tokens"] | None
 
 
 def padded(inputs, mask=None) -> tuple[Float[Array, "..."], Bool[np.ndarray, "examples tokens"] | None]:
@@ -56,6 +46,18 @@ def padded(inputs, mask=None) -> tuple[Float[Array, "..."], Bool[np.ndarray, "ex
     return checks.array("inputs", jnp.where(mask[..., None], inputs, 0), "examples tokens features"), mask
 
 
+def pad_sequences(sequences: Sequence[ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
+    """Return sequences of unequal length, arrays `(tokens, features)`, as one array and a mask, true for a token."""
+    each = [np.asarray(checks.array(f"sequences[{n}]", one, "tokens features")) for n, one in enumerate(sequences)]
+    for number, one in enumerate(each):
+        checks.same("sequences", f"the features of sequences[{number}]", one.shape[1], "the first", each[0].shape[1])
+    lengths = np.array([len(one) for one in each])
+    mask = np.arange(lengths.max())[None] < lengths[:, None]
+    inputs = np.zeros((*mask.shape, each[0].shape[1]), np.result_type(*each))
+    inputs[mask] = np.concatenate(each)
+    return inputs, mask
+
+
 def booleans(name: str, mask, shape: tuple[int, ...]) -> Bool[np.ndarray, "..."]:
     """Convert booleans, or the numbers 0 and 1 of a tokeniser, of this shape."""
     found = np.asarray(mask)
@@ -65,13 +67,17 @@ def booleans(name: str, mask, shape: tuple[int, ...]) -> Bool[np.ndarray, "..."]
 
 
 def token_weights(readout, mask, examples: int, tokens: int) -> Float[np.ndarray, "examples tokens"]:
-    """Weights of the tokens at the readout, among an example's own tokens if there is padding."""
-    if mask is None:
-        return np.tile(readout_weights(readout, tokens), (examples, 1))
-    weights = np.zeros(mask.shape)
-    for row, own in zip(weights, mask, strict=True):
-        row[own] = readout_weights(readout, int(own.sum()))
-    return weights
+    """Weights of the tokens at the readout, $t^*$ of (4) or their mean, where padding does not count."""
+    mask = np.ones((examples, tokens), bool) if mask is None else mask
+    counts = mask.sum(axis=1)
+    named = {"mean": 0, "first": 0, "last": counts - 1}
+    place = named.get(readout) if isinstance(readout, str) else readout
+    if place is None or not isinstance(readout, str) and not (checks.is_whole(place, 0) and place < counts.min()):
+        raise ValueError(
+            f"readout: wanted 'first', 'last', 'mean' or an index in 0..{counts.min() - 1}, got {readout!r}."
+        )
+    chosen = mask & (np.cumsum(mask, axis=1) - 1 == np.reshape(place, (-1, 1)))
+    return mask / counts[:, None] if readout == "mean" else chosen.astype(float)
 
 
 def given_matrices(
@@ -87,8 +93,8 @@ def given_matrices(
     )
     if not found:
         raise ValueError("attention: wanted at least one attention layer, got none: the set of paths is empty.")
-    if not free and checks.concrete(*found):
-        _check_unread(found, mask)
+    if not free and shape[1] > 1 and checks.concrete(*found):
+        _check_read(found, True if mask is None else mask)
     return found
 
 
@@ -101,11 +107,10 @@ def _layer(where: str, value, shape, layout: str, mask, free: bool) -> Float[Arr
             f"{where}: wanted shape ({shape[0]}, heads, {shape[1]}, {shape[1]}), got {given.shape}. Layers belong "
             "outside, examples inside: [np.stack(layer) for layer in zip(*attention)] exchanges them."
         )
-    whole = matrix
     if mask is not None:
-        matrix = checks.array(where, without_padding(whole, mask), "examples heads keys queries")
-    if not free and checks.concrete(matrix):
-        _check_columns(where, np.asarray(whole), np.asarray(matrix), layout, mask)
+        matrix = checks.array(where, without_padding(matrix, mask), "examples heads keys queries")
+    if not free and checks.concrete(matrix) and shape[1] > 1:  # of a single token the attention may be any gate
+        _check_columns(where, np.asarray(matrix), layout, mask)
     return matrix
 
 
@@ -114,43 +119,30 @@ def without_padding(matrix, mask: Bool[np.ndarray, "examples tokens"]) -> Float[
     return jnp.where(mask[:, None, :, None] & mask[:, None, None, :], matrix, 0)
 
 
-def _check_columns(where: str, whole, matrix, layout: str, mask) -> None:
-    """Raise ValueError for softmax matrices whose columns do not sum to one over the tokens that count.
-
-    Matrices whose columns and rows have other sums altogether are no softmax, and pass.
-    """
+def _check_columns(where: str, matrix, layout: str, mask) -> None:
+    """Raise ValueError unless columns sum to one over the keys for every token that counts."""
     counts = np.s_[...] if mask is None else np.broadcast_to(mask[:, None], matrix.shape[:3])
-    columns, rows, before = (
-        one.sum(axis=axis, dtype=float)[counts] for one, axis in ((matrix, 2), (matrix, 3), (whole, 2))
-    )
-    short = np.array_equal(matrix, matrix.astype(jnp.bfloat16))
-    near = 2 * float(jnp.finfo(jnp.bfloat16).eps) if short else _SUM
-    ones = np.abs(columns - 1) < near
-    if ones.all() or matrix.shape[-1] == 1:  # one token cannot be turned, and its gates may be closed
+    columns, rows = (matrix.sum(axis=axis, dtype=float)[counts] for axis in (2, 3))
+    if np.all(np.abs(columns - 1) < _SUM):
         return
-    if np.all(np.abs(rows[rows != 0] - 1) < near) and matrix.min() >= 0:
-        hint = "Pass" if layout == "key_query" else "Leave out"
-        got = "queries before keys, as in PyTorch" if layout == "key_query" else "keys before queries"
-        got += f". {hint} layout='query_key', or swap the last two axes"
-    elif ones.any() and np.all(ones | (columns == 0)):
-        got = "zeros alone from some tokens, as on padding. Pass mask=, false on padding"
-    elif np.all(np.abs(before - 1) < near):
-        got = "attention to padding. Compute the matrices with the mask"
+    if np.all(np.abs(rows - 1) < _SUM):
+        ours = layout == "key_query"
+        got = "queries before keys, as in PyTorch. Pass" if ours else "keys before queries. Leave out"
+        got += " layout='query_key', or swap the last two axes"
     else:
-        return
-    raise ValueError(f"{where}: wanted sums of one over the keys for every token that counts, got {got}. {MEANT}")
+        hint = "Of padded sequences pass mask=, false on padding" if mask is None else "Compute them with the mask"
+        got = f"{columns.min():.3g} to {columns.max():.3g}. {hint}"
+    raise ValueError(f"{where}: wanted sums of one over the keys for every token, got {got}. {_ALLOWED}")
 
 
-def _check_unread(matrices: tuple, mask) -> None:
-    """Raise ValueError for padding without a mask: last or first tokens, differing in number, that none attends to."""
-    counts = True if mask is None else mask
-    read = np.any([np.any(np.asarray(one) != 0, axis=(1, 3)) for one in matrices], axis=0)
-    lengths, places = read.sum(axis=1), np.arange(read.shape[1])
-    ends = places < lengths[:, None], places >= (read.shape[1] - lengths)[:, None]
-    if lengths.min() and np.any(counts & ~read) and np.ptp(lengths) and any(np.array_equal(read, end) for end in ends):
+def _check_read(matrices: tuple, counts) -> None:
+    """Raise ValueError if examples differ in how many of their tokens no token attends to, as on padding."""
+    unread = counts & np.all([np.all(np.asarray(one) == 0, axis=(1, 3)) for one in matrices], axis=0)
+    number = unread.sum(axis=1)
+    if np.ptp(number) and number.max() < unread.shape[1]:
         raise ValueError(
-            f"attention: wanted a mask, got {read.shape[1] - lengths.min()} tokens of example {np.argmin(lengths)} "
-            f"that no token attends to, as on padding. Pass mask=, false on padding. {MEANT}"
+            f"attention: wanted a mask, got {number.max()} tokens of example {np.argmax(number)} that no token "
+            f"attends to, as on padding. Pass mask=, false on padding. {_ALLOWED}"
         )
 
 

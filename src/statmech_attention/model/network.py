@@ -1,8 +1,4 @@
-"""The network itself: weights, layer-by-layer forward pass, effective weights.
-
-Equations (1), (2), (4), (5), (6). Widths: $N_l$ enters layer $l$, $N_{L+1}$ the readout. `layers` lists
-the layers: an integer for attention heads (2), or a `Layer`.
-"""
+"""The network itself: weights, layer-by-layer forward pass, effective weights, (1) to (6)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -51,8 +47,7 @@ def sample_weights(
     layers: Layers,
     features: int,
 ) -> Weights:
-    r"""Draw weights from the prior: entries $\mathcal N(0, \sigma_l^2)$; in $V$ and $O$ of narrow
-    heads $\mathcal N(0, \sigma_l)$.
+    r"""Draw weights from the prior, entries $\mathcal N(0, \sigma_l^2)$; for `Narrow` $\mathcal N(0, \sigma_l)$.
 
     Args:
         key: a JAX random key.
@@ -64,20 +59,15 @@ def sample_weights(
     Raises:
         ValueError: numbers out of range, wrong lengths, a width that is not whole.
     """
-    key, architecture = checks.key("key", key), Architecture.of(layers, width, variance)
-    widths = []
-    for number in architecture.widths:
-        if not checks.is_whole(number, 1):
-            raise ValueError(f"width: wanted whole numbers to draw weights, got {number}.")
-        widths.append(int(number))
-    features, chain = checks.whole("features", features), architecture.chain
-    keys = jax.random.split(key, len(chain.layers) + 2)
+    architecture, features = Architecture.of(layers, width, variance), checks.whole("features", features)
+    widths, chain = [checks.whole("width", number) for number in architecture.widths], architecture.chain
+    keys = jax.random.split(checks.key("key", key), len(chain.layers) + 2)
     scales = np.sqrt(np.asarray(architecture.variances))
 
     def drawn(key, shape, scale):
         if not isinstance(shape, Narrow):
             return scale * jax.random.normal(key, shape)
-        return Narrow(*(drawn(own, one, np.sqrt(scale)) for own, one in zip(jax.random.split(key), shape, strict=True)))
+        return Narrow(*(drawn(*pair, np.sqrt(scale)) for pair in zip(jax.random.split(key), shape, strict=True)))
 
     values = tuple(
         drawn(keys[place + 1], layer.weight_shapes(widths[place], widths[place + 1]), scales[place + 1])
@@ -117,13 +107,7 @@ def forward(
 
     Args:
         weights: `Weights`.
-        inputs: `(examples, tokens, features)`.
-        attention: as in `attention_matrices`.
-        layers: only if not all are of heads alone; see `attentioned_inputs`.
-        readout: "first", "last", a token's index, or "mean".
-        scales: of tokens, the frozen statistics of norms, (F1), (F2); see `attentioned_inputs`.
-        norm: "post" or "pre".
-        mask: `(examples, tokens)`, true for a token; see `attention_matrices`.
+        inputs, attention, layers, readout, scales, norm, mask: as in `attentioned_inputs`.
 
     Returns:
         `(examples,)`, or `(examples, outputs)`.
@@ -136,7 +120,7 @@ def forward(
     check_fit(weights, inputs.shape[2], chain)
     norms = token_scales(scales, norm, chain, inputs)
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
-    for layer, values, matrix, before, after in zip(chain.layers, weights.values, matrices, *norms, strict=True):
+    for layer, values, matrix, (before, after) in zip(chain.layers, weights.values, matrices, norms, strict=True):
         hidden = scaled_forward(layer, values, hidden, matrix, before, after)
     tokens = token_weights(readout, mask, *inputs.shape[:2])
     read = jnp.einsum("et,etm->em", tokens.astype(hidden.dtype), hidden)
@@ -144,28 +128,16 @@ def forward(
 
 
 def effective_weights(weights: Weights, *, layers: Layers | None = None) -> Float[Array, "paths width"]:
-    r"""$w^\pi = (N_{L+1} \cdots N_2)^{-1/2}\, a^\top V^{(L,h_L)} \cdots V^{(1,h_1)}$, equation (6).
+    r"""$w^\pi = (N_{L+1} \cdots N_2)^{-1/2}\, a^\top V^{(L,h_L)} \cdots V^{(1,h_1)}$, equation (6), `(paths, N_1)`.
 
-    Args:
-        weights: `Weights`.
-        layers: only if not all are of heads alone.
-
-    Returns:
-        `(paths, N_1)`, each output a path of its own, without $V^{(0)}$.
+    Each output is another path. `layers` only if not all are of heads alone.
     """
     return stage_weights(weights, _chain_of(weights, layers))[0]
 
 
 def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "examples *outputs"]:
-    r"""The network's output in path form,
+    r"""The output of `forward` in path form,
     $f = (N_1 N_0 \prod_l H_l)^{-1/2} \sum_\pi w^\pi \cdot V^{(0)} \xi^\pi(x)$, (5).
-
-    Args:
-        weights: `Weights`.
-        attentioned: the result of `attentioned_inputs`.
-
-    Returns:
-        `(examples,)`, or `(examples, outputs)`: the same numbers as `forward`.
     """
     return jnp.einsum("epi,p...i->e...", attentioned.values, path_vectors(weights, attentioned))
 
@@ -189,9 +161,8 @@ def weights_order_parameters(weights: Weights, *, layers: Layers | None = None) 
         layers: only if not all are of heads alone.
 
     Returns:
-        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `Solution.order_parameters`;
-        $U^{(L+1)} = a \cdot a / N_{L+1}$, and $G^{(l)}_h = g^h \cdot g^h / d$ over the partial
-        paths of $U^{(l+1)}$.
+        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `Solution.order_parameters`, among them the
+        $G^{(l)}_h = g^h \cdot g^h / d$ of heads with a value dimension.
     """
     chain = _chain_of(weights, layers)
     overlaps = [partial @ partial.mT / partial.shape[-1] for partial in stage_weights(weights, chain)]
@@ -211,7 +182,7 @@ def stage_weights(weights: Weights, chain: Chain, root=root) -> list:
     return found
 
 
-def spelled_by(values) -> tuple:
+def plain_layers(values) -> tuple:
     """The layers that values belong to where they are of heads alone."""
     return tuple(
         Heads(layer.shape[-3], values=layer.values.shape[-2]) if isinstance(layer, Narrow) else layer.shape[-3]
@@ -221,7 +192,7 @@ def spelled_by(values) -> tuple:
 
 def _chain_of(weights: Weights, layers) -> Chain:
     """The chain of `layers`, or one of heads alone."""
-    chain = Chain.of(spelled_by(weights.values) if layers is None else layers)
+    chain = Chain.of(plain_layers(weights.values) if layers is None else layers)
     check_fit(weights, weights.projection.shape[1], chain)
     return chain
 
@@ -235,4 +206,4 @@ def check_fit(weights: Weights, features: int, chain: Chain) -> None:
     wanted = (widths[0], features), values, (widths[-1], *axes)
     got = tuple(jax.tree.map(lambda block: tuple(block.shape), weights))
     if got != wanted:
-        raise ValueError(f"weights: wanted shapes {wanted} for layers={chain.spelled}, got {got}.")
+        raise ValueError(f"weights: wanted shapes {wanted} for layers={chain.shorthand}, got {got}.")

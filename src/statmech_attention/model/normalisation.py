@@ -11,7 +11,7 @@ from statmech_attention.layers.kind import Narrow, root
 from statmech_attention.model.attention import Attention, chain_and_matrices
 from statmech_attention.model.inputs import padded
 from statmech_attention.model.network import Weights, check_fit
-from statmech_attention.model.scales import scaled_forward, token_scales
+from statmech_attention.model.scales import scaled_forward
 
 
 def normalisation_scales(
@@ -25,8 +25,7 @@ def normalisation_scales(
     layout: str = "key_query",
     mask: ArrayLike | None = None,
 ) -> tuple[Float[Array, "examples tokens"], ...]:
-    r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$: one over the divisors
-    of a network's norms.
+    r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$, one over the divisors of its norms.
 
     $z^l$ enters the norm of layer $l$ in the network with the norms below applied: the layer's
     output with post-norm; its input with pre-norm, and at last the input of the readout. With these
@@ -35,30 +34,23 @@ def normalisation_scales(
 
     Args:
         weights: `Weights`, of a trained network or drawn.
-        inputs: `(examples, tokens, features)`.
-        attention, layout: as in `attention_matrices`.
-        layers: only if not all are of heads alone; see `attentioned_inputs`.
+        inputs, attention, layout, mask, layers: as in `attentioned_inputs`.
         norm: "post" or "pre".
         epsilon: $\epsilon \ge 0$ of the network's norms; transformers have 1e-12 to 1e-5.
-        mask: as in `attention_matrices`; scales of padding are 1.
 
     Returns:
-        One array `(examples, tokens)` per layer; with pre-norm one more for the norm before the
-        readout.
+        One array `(examples, tokens)` per layer, 1 on padding; with pre-norm one more for the norm
+        before the readout.
 
     Raises:
-        ValueError: as `forward`; an unknown norm, a negative epsilon, a token of zeros with epsilon
-            0.
+        ValueError: as `forward`; a token of zeros with epsilon 0.
 
-    Source: Ba, Kiros, Hinton, arXiv:1607.06450 (2016); Zhang, Sennrich, NeurIPS (2019), without the
-    mean.
+    Source: Ba, Kiros, Hinton, arXiv:1607.06450 (2016); Zhang, Sennrich, NeurIPS (2019).
     """
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
     check_fit(weights, inputs.shape[2], chain)
-    token_scales(None, norm, chain, inputs)
-    if not 0 <= float(epsilon) < np.inf:
-        raise ValueError(f"epsilon: wanted a number of at least 0, got {epsilon}.")
+    checks.choice("norm", norm, ("post", "pre"))
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
     found: list[Array] = []
     for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
@@ -73,8 +65,7 @@ def normalisation_scales(
 
 
 def mean_free(weights: Weights) -> Weights:
-    r"""$\Pi V^{(0)}$, $\Pi V^{(l,h)} \Pi$, $\Pi a$ with $\Pi = I - \frac1N 1 1^\top$: a layer
-    norm's subtraction of the mean, in the weights.
+    r"""$\Pi V^{(0)}$, $\Pi V^{(l,h)} \Pi$, $\Pi a$ with $\Pi = I - \frac1N 1 1^\top$, the mean of a layer norm removed.
 
     A network that subtracts the mean over its $N$ neurons at every norm, the embedding's on $x^0$
     and with pre-norm one before the readout among them, has the outputs of these weights without
@@ -99,12 +90,10 @@ def mean_free(weights: Weights) -> Weights:
             block = block - jnp.mean(block, axis=axis, keepdims=True)
         return block
 
-    def between(value):
-        if isinstance(value, Narrow):
-            return Narrow(free(value.values, -1), free(value.outputs, -2))
-        return free(value, -2, -1)
-
-    values = tuple(between(value) for value in weights.values)
+    values = tuple(
+        Narrow(free(one.values, -1), free(one.outputs, -2)) if isinstance(one, Narrow) else free(one, -2, -1)
+        for one in weights.values
+    )
     return Weights(free(weights.projection, -2), values, free(weights.readout, 0))
 
 

@@ -1,9 +1,9 @@
-"""Attention paths: one branch per layer, a head as a rule, and the inputs seen through them.
+"""Attention paths, with one branch in each layer, and the inputs seen through them.
 
 Equation (7). A path is $\\pi = (h_1, .., h_L)$; arrays run over all paths with $h_1$ slowest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +18,8 @@ from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Kind
 from statmech_attention.model.attention import Attention, chain_and_matrices
-from statmech_attention.model.inputs import padded, token_weights
-from statmech_attention.model.reading import ReadAttention
-from statmech_attention.model.scales import TokenScales, scaled_attended, token_scales
+from statmech_attention.model.inputs import ReadAttention, padded, token_weights
+from statmech_attention.model.scales import scaled_attended, token_scales
 
 
 @jax.tree_util.register_dataclass
@@ -33,8 +32,7 @@ class AttentionedInputs:
         chain: the layers and the readout.
     """
 
-    # An axis name of its own: the solutions of a batch share their inputs.
-    values: Float[Array, "*own examples paths features"]
+    values: Float[Array, "*batches examples paths features"]
     chain: Any = field(metadata={"static": True})  # a Chain, made of whatever `layers` may be
 
     def __post_init__(self):
@@ -43,12 +41,7 @@ class AttentionedInputs:
     @property
     def layers(self) -> tuple[int | Kind, ...]:
         """$(H_1, .., H_L)$, or layers of other kinds among them, as in `(2, SkipHeads(2), Outputs(3))`."""
-        return self.chain.spelled
-
-    @property
-    def form(self) -> "AttentionedInputs":
-        """The same inputs without the value dimensions of heads, for which nothing is compiled again."""
-        return AttentionedInputs(self.values, self.chain.form)
+        return self.chain.shorthand
 
     def keep_heads(self, kept: Sequence[Sequence[int]]) -> "AttentionedInputs":
         """Return the inputs of the sub-network that has only some of the heads.
@@ -71,7 +64,7 @@ class AttentionedInputs:
 
 
 def attentioned_inputs(
-    inputs: ArrayLike | ReadAttention,
+    inputs: ArrayLike | ReadAttention | Iterator[ReadAttention],
     attention: Attention | None = None,
     *,
     layers: Layers | None = None,
@@ -83,32 +76,26 @@ def attentioned_inputs(
 ) -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 
-    With norms of frozen statistics every $\Omega$ comes with a diagonal matrix of scales:
-    $\Omega^{(l,h)} \mathrm{diag}(r^l)$ with post-norm, (F1), $\mathrm{diag}(r^l)\, \Omega^{(l,h)}$
-    with pre-norm, (F2).
+    With frozen norms $\Omega^{(l,h)} \mathrm{diag}(r^l)$ replaces $\Omega^{(l,h)}$, (F1), or
+    $\mathrm{diag}(r^l)\, \Omega^{(l,h)}$ with pre-norm, (F2).
 
     Args:
         inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of
             unequal lengths; or what `attention_from_torch` and `attention_from_transformers`
             return, which brings attention and mask.
-        attention, layout: as in `attention_matrices`.
+        attention, layout, mask: as in `attention_matrices`.
         layers: only if not all are of heads alone, as in `(2, SkipHeads(2), Linear(), Outputs(3))`.
-            Attention matrices belong in turn to the layers with heads; a skip or a linear layer
-            passes $x$ on as it is.
+            Attention matrices belong in turn to the layers with heads.
         readout: the token $t^*$: "first", "last", an index, or "mean" over all tokens, padding not
             counted.
         scales: $r^l_t(x) > 0$, one over the divisors of the norms, as from `normalisation_scales`:
             one array `(examples, tokens)` per layer, None for a layer without a norm; with pre-norm
-            there may be one more, for a norm before the readout. A norm below the first layer
-            scales the inputs. Learned gains belong to the prior of the values above them, biases
-            are left out.
+            there may be one more, for a norm before the readout.
         norm: "post" if a norm follows the layer, skip included, as in BERT; "pre" if it comes
             before the heads, beside the skip, as in GPT-2.
-        mask: `(examples, tokens)`, true for a token; see `attention_matrices`.
 
     Returns:
-        `AttentionedInputs` with values `(examples, paths, features)`. `keep_heads` keeps the
-        scales.
+        `AttentionedInputs` with values `(examples, paths, features)`.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, an unknown readout or norm, scales that are not
@@ -117,15 +104,25 @@ def attentioned_inputs(
     Source: Tiberi et al. (2024), equations (7) and (23). The product is taken from the right, for
     the readout's column alone: $O(\mathrm{tokens}^2)$ per path.
     """
-    read = isinstance(inputs, ReadAttention)
-    if isinstance(inputs, ReadAttention):
-        if attention is not None or mask is not None:
-            raise ValueError(
-                "inputs: wanted attention that was read alone, got attention or mask beside it. Write "
-                "read._replace(mask=..)."
-            )
-        inputs, attention, mask = inputs
-    elif attention is None:
+    options: dict[str, Any] = {"layers": layers, "readout": readout, "scales": scales, "norm": norm}
+    if isinstance(inputs, Iterator):
+        parts = [attentioned_inputs(one, **options) for one in inputs]
+        return AttentionedInputs(jnp.concatenate([one.values for one in parts]), parts[0].chain)
+    if not isinstance(inputs, ReadAttention):
+        return _seen(inputs, attention, layout=layout, mask=mask, **options)
+    if attention is not None or mask is not None or layout != "key_query":
+        raise ValueError("inputs: wanted attention that was read alone. Its mask is in read._replace(mask=..).")
+    seen = _seen(inputs.inputs, inputs.attention, layout=layout, mask=inputs.mask, **options)
+    if seen.chain.paths > 1 and checks.concrete(seen.values) and np.ptp(np.asarray(seen.values), axis=1).max() == 0:
+        raise ValueError(
+            f"readout: wanted a token at which heads differ, got {readout!r}, where all see the same, as at the first "
+            "token of a causal model. Pass readout='last'."
+        )
+    return seen
+
+
+def _seen(inputs, attention, *, layers, readout, scales, norm, layout, mask) -> AttentionedInputs:
+    if attention is None:
         raise ValueError(
             "attention: wanted matrices or a function of the inputs, got none. A network without heads: ()."
         )
@@ -133,45 +130,29 @@ def attentioned_inputs(
     weights = token_weights(readout, mask, *inputs.shape[:2])
     chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
     norms = token_scales(scales, norm, chain, inputs)
-    values = _path_product(inputs, matrices, weights, norms, chain.form)
-    if read and chain.paths > 1 and checks.concrete(values) and np.ptp(np.asarray(values), axis=1).max() == 0:
-        raise ValueError(
-            f"readout: wanted a token at which heads differ, got {readout!r}, where all see the same, as at the first "
-            "token of a causal model. Pass readout='last'."
-        )
-    return AttentionedInputs(values, chain)
+    return AttentionedInputs(_path_product(inputs, matrices, weights, norms, chain.skeleton), chain)
 
 
 @quick_jit(static=("chain",))
-def _path_product(inputs, matrices, weights, norms: TokenScales, chain):
+def _path_product(inputs, matrices, weights, norms, chain):
     columns = weights.astype(inputs.dtype)[:, None]
-    for layer, matrix, before, after in reversed(list(zip(chain.layers, matrices, *norms, strict=True))):
+    for layer, matrix, (before, after) in reversed(list(zip(chain.layers, matrices, norms, strict=True))):
         columns = scaled_attended(layer, columns, matrix, before, after)
         columns = columns.reshape(inputs.shape[0], -1, inputs.shape[1])
     return jnp.einsum("eds,esi->edi", columns, inputs)
 
 
 def path_indices(layers: Layers) -> Int[np.ndarray, "paths layers"]:
-    """The heads $(h_1, .., h_L)$ of every path in array order, counted from 0; -1 for a path through none.
-
-    Args:
-        layers: $(H_1, .., H_L)$, or layers of other kinds among them.
-
-    Returns:
-        `(paths, layers)` whole numbers.
-
-    Raises:
-        ValueError: a layer without heads, or no layer.
-    """
+    """The heads $(h_1, .., h_L)$ of every path in array order, counted from 0; -1 for a path through none."""
     return Chain.of(layers).path_heads
 
 
 def as_attentioned(name: str, value, layers=None) -> AttentionedInputs:
     """Check `value` and convert it to float64: `AttentionedInputs`, or an array with its `layers`."""
-    own = isinstance(value, AttentionedInputs)
-    values = checks.array(name, value.values if own else value, "examples paths features", double=True)
-    if own and layers is not None and Chain.of(layers) != value.chain:
+    known = isinstance(value, AttentionedInputs)
+    values = checks.array(name, value.values if known else value, "examples paths features", double=True)
+    if known and layers is not None and Chain.of(layers) != value.chain:
         raise ValueError(f"layers: {name} already has layers {value.layers}, got {layers!r}. Leave layers out.")
-    chain = value.chain if own else Chain.of(layers)
-    checks.same(name, "the paths axis", values.shape[1], f"the paths of layers={chain.spelled}", chain.paths)
+    chain = value.chain if known else Chain.of(layers)
+    checks.same(name, "the paths axis", values.shape[1], f"the paths of layers={chain.shorthand}", chain.paths)
     return AttentionedInputs(values, chain)

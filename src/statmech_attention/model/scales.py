@@ -12,43 +12,32 @@ or $\mathrm{diag}(r) \Omega^{(h)}$ and the identity. Both follow from `forward` 
 kind; no kind knows of scales.
 """
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers import Chain, Layer
 
 
-class TokenScales(NamedTuple):
-    """Scales `(examples, tokens)` or None per layer: of what enters its value matrices, and of its output."""
-
-    before: tuple[Float[Array, "examples tokens"] | None, ...]
-    after: tuple[Float[Array, "examples tokens"] | None, ...]
-
-
-def token_scales(scales, norm: str, chain: Chain, inputs: Float[Array, "examples tokens features"]) -> TokenScales:
-    """`scales` as `attentioned_inputs` takes them, checked, and sorted by where they act."""
+def token_scales(scales, norm: str, chain: Chain, inputs: Float[Array, "examples tokens features"]) -> list[tuple]:
+    """Check `scales` of `attentioned_inputs`; return for every layer those before its value matrices and after it."""
     checks.choice("norm", norm, ("post", "pre"))
     count = len(chain.layers)
-    nothing = (None,) * count
     if scales is None:
-        return TokenScales(nothing, nothing)
+        return [(None, None)] * count
     wanted = (count, count + 1) if norm == "pre" else (count,)
     if len(scales) not in wanted:
         raise ValueError(
             f"scales: wanted {' or '.join(map(str, wanted))} arrays (examples, tokens) for {count} layers and "
             f"norm={norm!r}, got {len(scales)}. Pre-norm may have one more, for the norm before the readout."
         )
-    found = [_checked(number, one, inputs) for number, one in enumerate(scales, start=1)]
+    found = [_checked(f"scales of layer {number}", one, inputs) for number, one in enumerate(scales, start=1)]
     if norm == "post":
-        return TokenScales(nothing, tuple(found))
-    for layer in chain.layers:
-        skips(layer)  # raises where a layer has no pre-norm
-    return TokenScales(tuple(found[:count]), (*nothing[1:], *(found[count:] or (None,))))
+        return [(None, one) for one in found]
+    last = found[count] if len(found) > count else None
+    return [(one, last if number == count else None) for number, one in enumerate(found[:count], start=1)]
 
 
 def scaled_forward(layer: Layer, values, hidden, matrix, before, after) -> Float[Array, "examples tokens width_out"]:
@@ -64,33 +53,24 @@ def scaled_forward(layer: Layer, values, hidden, matrix, before, after) -> Float
 
 
 def scaled_attended(layer: Layer, columns, matrix, before, after) -> Float[Array, "examples branches partial tokens"]:
-    """`Layer.attended` with scales."""
+    """`Layer.attended` with scales; a pre-norm leaves branches without a value matrix alone."""
     found = layer.attended(columns if after is None else after[:, None] * columns, matrix)
     if before is None:
         return found
-    return jnp.where(skips(layer)[None, :, None, None], found, before[:, None, None] * found)
-
-
-def skips(layer: Layer) -> Bool[np.ndarray, " branches"]:
-    """True for branches that pass $x^{l-1}$ beside the value matrices, which a pre-norm leaves alone."""
     mixing, kept = np.asarray(layer.mixing(1.0)) != 0, int(layer.keeps)
     beside, through = mixing[:, :kept].any(axis=1), mixing[:, kept:].any(axis=1)
     if (beside & through).any():
-        raise ValueError(
-            f"norm: {layer} has branches that mix its skip with value matrices, and 'pre' scales the input "
-            "of the one alone. Take norm='post'."
-        )
-    return beside
+        raise ValueError(f"norm: {layer} mixes its skip with value matrices, of which 'pre' scales the input alone.")
+    return jnp.where(beside[None, :, None, None], found, before[:, None, None] * found)
 
 
-def _checked(number: int, scale, inputs) -> Float[Array, "examples tokens"] | None:
+def _checked(name: str, scale, inputs) -> Float[Array, "examples tokens"] | None:
     if scale is None:
         return None
-    scale = checks.array(f"scales of layer {number}", scale, "examples tokens")
-    known = checks.concrete(scale)
-    if scale.shape != inputs.shape[:2] or known and not np.all(np.asarray(scale) > 0):
+    scale = checks.array(name, scale, "examples tokens")
+    if scale.shape != inputs.shape[:2] or checks.concrete(scale) and not np.all(np.asarray(scale) > 0):
         raise ValueError(
-            f"scales of layer {number}: wanted positive numbers of shape {inputs.shape[:2]}, got shape {scale.shape}"
-            f"{f' and a smallest one of {float(scale.min()):.3g}' if known else ''}. Without a norm it is None."
+            f"{name}: wanted positive numbers of shape {inputs.shape[:2]}, got shape {scale.shape} and a smallest one "
+            f"of {scale.min()}. Without a norm it is None."
         )
     return scale.astype(inputs.dtype)
