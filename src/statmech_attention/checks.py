@@ -43,7 +43,7 @@ def need_double(name: str, value) -> None:
     if not jax.config.read("jax_enable_x64"):
         raise ValueError(
             f"{name}: wanted float64, but JAX runs in single precision. "
-            "Call statmech_attention.enable_x64() before the first array is made."
+            "Call statmech_attention.enable_x64() before the first array is made; set JAX_ENABLE_X64=1 for workers."
         )
     if jnp.issubdtype(value.dtype, jnp.floating) and value.dtype != jnp.float64:
         raise ValueError(f"{name}: wanted float64, got {value.dtype}. Convert it: np.asarray(.., float).")

@@ -1,5 +1,11 @@
 """A solution and batches of them."""
 
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -104,3 +110,31 @@ def test_sweeps_of_traced_numbers(sweep):
     np.testing.assert_allclose(found.order_parameter, sweep.order_parameter[1:], rtol=1e-5, atol=1e-6)
     heads = sma.solve_sweep(sma.Problem(*problem()), widths=[6.0, 3.0], temperatures=np.array([0.3, 1.0]))
     np.testing.assert_allclose(heads.action, sweep.action[1:], rtol=1e-12)
+
+
+def test_an_exception_travels_between_processes_with_its_solution():
+    with pytest.raises(sma.NotConverged) as caught:
+        sma.solve(sma.Problem(*problem(), width=6.0, temperature=0.01), max_steps=1)
+    found = pickle.loads(pickle.dumps(caught.value))
+    assert str(found) == str(caught.value)
+    np.testing.assert_array_equal(found.solution.order_parameter, caught.value.solution.order_parameter)
+
+
+def test_a_solution_equals_itself_alone(sweep):
+    one = sweep[1, 0]
+    assert one == one and one != pickle.loads(pickle.dumps(one)) and one in {one}
+
+
+def test_a_pickle_is_refused_in_single_precision(sweep, tmp_path):
+    path = tmp_path / "solution.pkl"
+    path.write_bytes(pickle.dumps(sweep[1, 0]))
+    code = f"import pickle; print(pickle.load(open({str(path)!r}, 'rb')).action.dtype)"
+    environment = os.environ | {"PYTHONPATH": str(Path(sma.__file__).parents[1])}
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code], env=environment | {"JAX_ENABLE_X64": on}, capture_output=True, text=True
+        )
+        for on in ("1", "0")
+    ]
+    assert runs[0].stdout == "float64\n"
+    assert "unpickling: wanted float64" in runs[1].stderr and "set JAX_ENABLE_X64=1 for workers" in runs[1].stderr

@@ -154,6 +154,10 @@ class Problem:
         what = f"layers={self.layers}, {self.examples} examples{rows} of {self.attentioned.values.shape[-1]} features"
         return f"Problem({what}, width={self.width}, temperature={self.temperature}, variance={self.variance})"
 
+    def __setstate__(self, state) -> None:
+        checks.need_double("unpickling", np.zeros(()))  # else JAX has made float32 of all arrays
+        self.__dict__.update(state)
+
     def tree_flatten(self):
         return tuple(getattr(self, name) for name in (*_NAMES, "count")), None
 

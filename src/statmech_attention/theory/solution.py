@@ -32,9 +32,12 @@ class NotConverged(RuntimeError):
         super().__init__(message)
         self.solution = solution
 
+    def __reduce__(self):  # pickle would call it with the message alone
+        return type(self), (*self.args, self.solution)
+
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     r"""A minimum of the action, or a batch of them with leading axes; a pytree.
 
