@@ -57,7 +57,7 @@ verify: venv  ## compute a part of every record again and compare (QUICK=1: one 
 
 images: venv
 	@$(pip) torch==2.13.0 torchvision==0.28.0
-	$(python) tools/pack_images.py
+	$(python) tools/fetch_images.py
 
 text: venv
 	@$(pip) --no-deps -r requirements-text.txt

@@ -5,7 +5,6 @@ page, an error in the console.
 Every page with cells offers its notebook, which `tools/page_notebooks.py` writes.
 Folded cells that show nothing stand together in one bar at the end of their page.
 Negative numbers of tables and of sentences have a minus sign.
-A link to a word of the glossary shows its definition under the pointer.
 """
 
 import re
@@ -14,7 +13,6 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 NEGATIVE = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")  # a sign, and no dash of a range or a name
-GLOSSARY = "book/notation"
 EARLY, LATE = 400, 900  # before and after the theme makes its buttons of what is known about the page
 
 
@@ -29,7 +27,6 @@ def setup(app):
     """
     app.add_post_transform(Setup)
     app.add_post_transform(Minus)
-    app.add_post_transform(Defined)
     app.connect("html-page-context", _offer, priority=EARLY)
     for function in (_leave_out, _open_notebooks):
         app.connect("html-page-context", function, priority=LATE)
@@ -68,37 +65,6 @@ class Minus(SphinxPostTransform):
         for text in list(self.document.findall(nodes.Text)):
             if NEGATIVE.search(text) and _number(text):
                 text.parent.replace(text, nodes.Text(NEGATIVE.sub("\N{MINUS SIGN}", text)))
-
-
-class Defined(SphinxPostTransform):
-    """Give links to the glossary the first sentences of the definition, up to a formula, as their title."""
-
-    default_priority = 150  # once references are resolved
-    formats = ("html",)
-
-    def run(self, **options):
-        """Go through the links to terms."""
-        links = [link for link in self.document.findall(nodes.reference) if "#term-" in link.get("refuri", "")]
-        glossary = self.env.get_doctree(GLOSSARY) if links else nodes.section()
-        said = {
-            name: _sentences(item) for item in glossary.findall(nodes.definition_list_item) for name in _names(item)
-        }
-        for link in links:
-            if text := said.get(link["refuri"].partition("#")[2]):
-                link["reftitle"] = text
-
-
-def _names(item: nodes.definition_list_item) -> list[str]:
-    return [name for term in item.findall(nodes.term) for name in term["ids"]]
-
-
-def _sentences(item: nodes.definition_list_item) -> str:
-    text = ""
-    for part in next(item.findall(nodes.paragraph), nodes.paragraph()).children:
-        if isinstance(part, nodes.math):
-            break
-        text += part.astext()
-    return text[: text.rfind(".") + 1]
 
 
 def _number(text: nodes.Text) -> bool:

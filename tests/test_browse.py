@@ -32,7 +32,7 @@ WRONG = (
 )
 
 
-def test_what_is_wrong_with_a_page_is_found(tmp_path):
+def test_faults_of_a_page_in_the_browser_are_found(tmp_path):
     for name, text in (("index", ""), ("right", RIGHT), ("wrong", WRONG)):
         (tmp_path / f"{name}.html").write_text(f"<!DOCTYPE html><html><body>{text}</body></html>")
     names = ["right", "wrong"]

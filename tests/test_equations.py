@@ -5,7 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from docutils import nodes
 
 import statmech_attention as sma
 
@@ -20,7 +19,7 @@ def equations(monkeypatch):
     return equations
 
 
-def test_a_docstring_names_numbers_that_are_equations(equations):
+def test_docstring_names_the_numbers_of_equations(equations):
     known = {"2", "9", "10", "11", "J7", "J8", "30"}
     text = "The mean, equations (9) and (30), of (2) chains, (J7) to (J8); (Z9), `f(J7)`, $x (10)$.\n\n"
     assert equations.numbers(text + "Source: Vehtari (2021), equation (10).\n\nEquation (11).", known) == [
@@ -29,7 +28,7 @@ def test_a_docstring_names_numbers_that_are_equations(equations):
     assert equations.numbers("Source: Tiberi et al. (2024), equation (10).", known) == ["10"]
 
 
-def test_every_equation_of_a_function_is_linked_both_ways(equations):
+def test_equation_and_function_are_linked_both_ways(equations):
     app = SimpleNamespace(srcdir=str(ROOT))
     equations._scan(app)
     objects = {}
@@ -44,13 +43,3 @@ def test_every_equation_of_a_function_is_linked_both_ways(equations):
     lines = sma.kernel.__doc__.splitlines()
     equations._link(app, "function", "kernel", sma.kernel, None, lines)
     assert ":ref:`(10) <equation-10>`" in "\n".join(lines)
-
-
-def test_a_link_to_the_glossary_shows_the_definition_up_to_a_formula(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(ROOT / "_ext"), *sys.path])
-    import reading
-
-    parts = [nodes.Text("Examples per neuron. Also "), nodes.math("", r"\alpha"), nodes.Text(".")]
-    term, said = nodes.term("", "load", ids=["term-load"]), nodes.definition("", nodes.paragraph("", "", *parts))
-    item = nodes.definition_list_item("", term, said)
-    assert reading._names(item) == ["term-load"] and reading._sentences(item) == "Examples per neuron."

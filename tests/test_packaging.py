@@ -72,7 +72,7 @@ def alone(wheel, tmp_path_factory):
     return run
 
 
-def test_the_wheel_is_the_library_with_its_licence_and_types(wheel):
+def test_wheel_is_the_library_with_its_licence_and_types(wheel):
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
@@ -88,7 +88,7 @@ def test_the_wheel_is_the_library_with_its_licence_and_types(wheel):
     assert needed == {str(Requirement(entry)) for entry in PROJECT["dependencies"]}
 
 
-def test_the_readmes_lines_run_on_the_library_alone(alone):
+def test_lines_of_the_readme_run_on_the_library_alone(alone):
     lines = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
     for text, other in {"HiddenMarkov()": "HiddenMarkov(length=4, token_size=4)", "100, 1000": "10, 20"}.items():
         assert text in lines
@@ -97,7 +97,7 @@ def test_the_readmes_lines_run_on_the_library_alone(alone):
     assert len(rows) == 4 and 0 <= float(accuracy) <= 1
 
 
-def test_every_module_is_imported_with_the_library_alone_or_names_the_extra_that_it_needs(alone):
+def test_every_module_is_imported_without_extras_or_names_the_one_that_it_needs(alone):
     code = """
 import importlib, json, pkgutil
 import statmech_attention
@@ -120,11 +120,7 @@ print(json.dumps([statmech_attention.__version__, said]))
     for name, message in said.items():
         (extra,) = re.findall(r"pip install 'statmech-attention\[(\w+)\]'", message)
         assert ", ".join(installed.EXTRAS[extra]) in message, name
-
-
-def test_what_is_asked_for_at_run_time_is_in_the_extra_that_is_named():
-    for extra, libraries in installed.EXTRAS.items():
-        assert set(libraries) <= {MODULES.get(one.name, one.name) for one in EXTRAS[extra]}
+        assert set(installed.EXTRAS[extra]) <= {MODULES.get(one.name, one.name) for one in EXTRAS[extra]}
 
 
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -143,7 +139,7 @@ def test_tested_versions_lie_within_the_bounds(minor):
         assert one.specifier.contains(pinned[canonicalize_name(one.name)]), one
 
 
-def test_versions_that_stand_in_several_files_agree():
+def test_versions_in_several_files_agree():
     changed = re.search(r"^## ([\w.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == changed == PROJECT["version"]
     tests = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())

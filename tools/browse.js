@@ -8,7 +8,7 @@ window.look = {
     if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
     const raw = [...document.querySelectorAll(".math")].filter(one => !one.querySelector("mjx-container"));
     const bad = [...document.querySelectorAll("[data-mml-node=merror], mjx-merror, [data-mjx-error]")];
-    // A letter that this MathJax has no drawing of is one of the machine's own fonts; tools/lighter.py leaves some out.
+    // A letter that this MathJax has no drawing of is one of the machine's own fonts.
     const lacking = [...document.querySelectorAll("mjx-container svg text")].filter(one => one.textContent.trim());
     return [...lacking.map(one => "a formula's letter without a drawing: " + one.textContent),
             ...raw.map(one => "formula left raw: " + one.textContent.trim().slice(0, 80)),
@@ -22,13 +22,6 @@ window.look = {
     for (let left = 4; left; left--) await new Promise(requestAnimationFrame);
     const group = slider.matches("[role=slider]") ? slider : slider.closest("[role=group]") || slider.closest("div");
     return [...group.querySelectorAll("svg, table, img")].map(one => one.src || one.innerHTML).join("");
-  },
-
-  // The links that a search shows, once it has finished.
-  async found() {
-    const said = () => document.querySelector(".search-summary, #search-results > p")?.textContent || "";
-    for (let left = 100; left && !/\d|did not match/.test(said()); left--) await new Promise(done => setTimeout(done, 50));
-    return [...document.querySelectorAll("#search-results li a")].map(link => link.getAttribute("href"));
   },
 
   // Faults of the layout at one width and in one theme. Transitions are brought to their end first.

@@ -1,8 +1,7 @@
 """Look at every page of the built book in Chromium: wide and narrow, light and dark, offline.
 
 Reported are errors in the console, requests to the network, formulas left as text, content wider
-than the window, text with too little contrast, sliders that change nothing and searches that do not
-find their page.
+than the window, text with too little contrast and sliders that change nothing.
 """
 
 import argparse
@@ -28,7 +27,6 @@ PATIENCE = 240  # seconds per page
 HEIGHT = 300  # of the window, in pixels; painting takes most of the time
 LOOKS = ((1400, "light"), (390, "light"), (390, "dark"), (1400, "dark"))  # one thing changes at a time
 CONTRAST = 3.0  # the least of WCAG 2 for large letters
-SEARCHES = {"adversarial": "book/theory/task", "bifurcation": "book/dmft/phases"}
 
 
 class Unavailable(Exception):
@@ -55,12 +53,10 @@ def main() -> int:
 
 
 async def browse(html: Path, names: list[str] = (), jobs: int = 1) -> dict[str, list[str]]:
-    """Look at pages of a built book, by default all and the search; return each one's problems."""
+    """Look at pages of a built book, by default all; return each one's problems."""
     if not (html / "index.html").is_file():
         raise Unavailable("the book is not built: make book")
     looks = {name: partial(look_at, path=html / f"{name}.html") for name in names or page_names(ROOT)}
-    if not names:
-        looks |= {f"search for {words}": partial(search, html=html, words=words) for words in SEARCHES}
     free = asyncio.Semaphore(jobs)
 
     async def one(look) -> list[str]:
@@ -93,14 +89,6 @@ async def look_at(browser: Browser, path: Path) -> list[str]:
             problems = await page.evaluate("look.layout", [width, theme, CONTRAST])
             found += [f"{width} pixels, {theme}: {problem}" for problem in problems]
         return [*found, *faults]
-
-
-async def search(browser: Browser, html: Path, words: str) -> list[str]:
-    """Return a line for each problem of the search for some words."""
-    async with opened(browser, f"{(html / 'search.html').absolute().as_uri()}?q={words}") as (page, faults):
-        found, wanted = await page.evaluate("look.found()"), f"{SEARCHES[words]}.html"
-        missed = all(link.split("?")[0].split("#")[0] != wanted for link in found)
-        return [f"wanted {wanted}, found {found[:5]}"] * missed + [*faults]
 
 
 @asynccontextmanager

@@ -32,12 +32,6 @@ if importlib.util.find_spec("attention_book") is None:
 if os.path.isdir("{name}/{folder}"):
     os.chdir("{name}/{folder}")  # pages read recorded results from beside them
 """
-SAY = """\
-import importlib.util
-
-if importlib.util.find_spec("attention_book") is None:
-    raise ModuleNotFoundError("no attention_book. Write, in a checkout of the book: pip install --editable '.[book]'")
-"""
 
 
 def address(settings: dict, root: Path) -> str | None:
@@ -71,11 +65,10 @@ def export(root: Path, names: list[str], build: Path, where: str | None, branch:
     for name in names:
         notebook = jupytext.read(root / f"{name}.md")
         notebook.metadata.pop("jupytext", None)  # its partner is the page, not a file beside it
-        first = SAY
         if where is not None:
             folder = name.rpartition("/")[0]
             first = GET.format(address=where, branch=branch, name=where.rpartition("/")[2], folder=folder)
-        notebook.cells.insert(0, nbformat.v4.new_code_cell(first.strip()))
+            notebook.cells.insert(0, nbformat.v4.new_code_cell(first.strip()))
         for number, cell in enumerate(notebook.cells):
             cell["id"] = f"cell-{number}"  # the same page gives the same file
         path = build / "notebooks" / f"{name}.ipynb"

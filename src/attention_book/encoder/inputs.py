@@ -24,8 +24,7 @@ from attention_book.tasks import (
     sentence_set,
     tokenise,
 )
-from attention_book.tasks.encoded import layers_on, seen_first, side_by_side
-from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention import AttentionedInputs, attentioned_inputs
 from statmech_attention.pruning import fitted_features
 
 STEP = 1 / 16  # of the attentioned inputs, whose mean square is 1 and whose smallest direction has about 0.1
@@ -115,10 +114,13 @@ def encoded_task(
     fitted: int,
     directions: int,
 ) -> EncodedTask:
-    """Return attentioned inputs (1) to (7) for several networks at once, and the pooled embeddings."""
+    """Return attentioned inputs (1) to (7) for several networks at once, and the pooled embeddings.
+
+    `networks` has the encoder's layers of each layer of a network, several of them with their heads side by side.
+    Features are fitted to the first `fitted` sentences.
+    """
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
-    sides = {name: side_by_side(layers) for name, layers in networks.items()}
-    layers = {name: layers_on(words.encoder, each, skips=False) for name, each in sides.items()}
+    sides = {name: [[one] if np.ndim(one) == 0 else [*one] for one in layers] for name, layers in networks.items()}
 
     def seen(rows, ready: Callable) -> dict[str, AttentionedInputs]:
         parts: dict[str, list[AttentionedInputs]] = {name: [] for name in networks}
@@ -127,7 +129,7 @@ def encoded_task(
             pooled[places] = part.pooled
             order.append(places)
             for name in networks:
-                parts[name].append(ready(name, seen_first(part, sides[name], layers[name])))
+                parts[name].append(ready(name, _seen_first(part, sides[name])))
         back = np.argsort(np.concatenate(order))
         return {
             name: AttentionedInputs(jnp.concatenate([one.values for one in each])[back], each[0].layers)
@@ -142,6 +144,13 @@ def encoded_task(
         values = jnp.concatenate([features[name].of(first[name]).values, inputs.values])
         together[name] = AttentionedInputs(STEP * jnp.round(values / STEP), inputs.layers)
     return EncodedTask(together, words.labels, pooled)
+
+
+def _seen_first(part: Encoding, sides: Sequence[Sequence[int]]) -> AttentionedInputs:
+    """Attentioned inputs read out at the first token; `sides` are the encoder's layers in each layer of the network."""
+    attention = [jnp.concatenate([part.attention[place] for place in side], axis=1) for side in sides]
+    seen = attention[0][:, 0].sum(axis=-1) > 0  # nothing attends to padding
+    return attentioned_inputs(part.embeddings, attention, readout="first", mask=seen)
 
 
 def part_of(inputs: AttentionedInputs, chosen) -> AttentionedInputs:

@@ -1,7 +1,7 @@
 """Omniglot, MNIST and FashionMNIST as arrays of 32 x 32 images, resized as by the paper's authors.
 
 All of Omniglot comes with the book. Of classes 0 and 1 of the others come the drawings that pages
-and quick checks use (`tools/pack_images.py`); with the originals at hand all of them are there.
+and quick checks use; with the originals at hand all of them are there.
 Ink is 0 on white (1) in Omniglot, 1 on black (0) in the others.
 """
 

@@ -54,7 +54,7 @@ def test_outputs_with_heads_masked_are_those_of_a_pass_from_scratch(read, classi
 
 
 @pytest.mark.parametrize("network", ["probe", "tuned"])
-def test_taylor_in_the_encoder_is_that_of_finite_differences(read, classifiers, network):
+def test_taylor_importance_in_the_encoder_is_that_of_finite_differences(read, classifiers, network):
     step, slopes = 1e-5, []
     for head in range(6):
         change = step * np.eye(6)[head].reshape(2, 3)
@@ -73,7 +73,7 @@ def test_gates_keep_the_heads_of_the_highest_scores(read):
     np.testing.assert_array_equal(gates_of(scores, 6, read.encoder), np.ones((2, 3)))
 
 
-def test_the_lowest_layers_end_where_the_encoder_has_their_output(read):
+def test_lowest_layers_end_where_the_encoder_has_their_output(read):
     found = features(lowest_layers(read.encoder, 1), read.tokens, POOLED, np.ones((1, 1, 3)))[0]
     hidden = np.asarray(tasks.encode(read.encoder, read.tokens).hidden)[:, 0]
     inside = np.arange(hidden.shape[1]) < read.tokens.lengths[:, None]
@@ -81,7 +81,7 @@ def test_the_lowest_layers_end_where_the_encoder_has_their_output(read):
     np.testing.assert_allclose(found, mean / np.linalg.norm(mean, axis=1, keepdims=True), rtol=1e-6, atol=1e-9)
 
 
-def test_gates_at_zero_train_the_smaller_encoder(read):
+def test_fine_tuning_with_gates_at_zero_is_that_of_the_smaller_encoder(read):
     learned, gates = read.taken(np.arange(30)), np.array([[1.0, 0, 0], [0, 0, 1.0]])
     gated = fine_tuned(learned, gates=gates, seed=0, **TRAINING).classifier
     layers = jax.tree.map(lambda *each: jnp.stack(each), *without_heads(read.encoder, gates).layers)

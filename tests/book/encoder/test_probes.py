@@ -22,7 +22,7 @@ def by_hand(inputs, labels, penalty):
     return np.linalg.solve(ones.T @ ones + penalties, ones.T @ labels)
 
 
-def test_ridge_solves_its_equations_and_leaves_out_one(data):
+def test_ridge_solves_its_equations_with_the_penalty_of_leaving_one_out(data):
     inputs, labels = data
     found = ridge(inputs, labels)
     wanted = by_hand(inputs, labels, found.penalty)
@@ -40,7 +40,7 @@ def test_ridge_solves_its_equations_and_leaves_out_one(data):
     assert ridge(inputs, labels, penalties).penalty == min(penalties, key=left_out)
 
 
-def test_logistic_is_at_its_minimum(data):
+def test_logistic_regression_is_at_its_minimum(data):
     inputs, labels = data
     found = logistic(inputs, labels, [0.7])
 

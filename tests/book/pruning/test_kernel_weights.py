@@ -41,7 +41,7 @@ def test_kernel_weights_are_the_best_of_a_search_without_gradients(layers):
     np.testing.assert_allclose(*kernels, atol=0.02 * float(np.max(found.weights)))
 
 
-def test_slopes_of_the_evidence_are_those_of_finite_differences():
+def test_slopes_of_the_evidence_in_weights_are_finite_differences():
     known, step = problem(), 1e-6
     weights, heat = np.array([0.5, 1.5, 0.2]), 0.3
     _, slopes, noise = weights_evidence(known)(weights, heat)
@@ -53,39 +53,5 @@ def test_slopes_of_the_evidence_are_those_of_finite_differences():
     assert noise == pytest.approx(apart / (2 * step), rel=1e-5)
 
 
-def test_kernel_weights_are_the_narrow_limit_of_the_action_on_diagonal_order_parameters():
-    """The action of one layer is the evidence, but for a bulk of order N: its gradient in the weights vanishes."""
-    known = problem(temperature=0.2)
-    weights = kernel_weights(known).weights
-    used = np.asarray(weights) > 0.01
-
-    def slope(width):
-        def action(logs):
-            return sma.theory.action(known.replace(width=width), (np.diag(np.exp(logs)), 1.0)) * width
-
-        step = 1e-4
-        logs = np.log(np.asarray(weights))
-        changes = step * np.eye(3)[used]
-        return np.array([(action(logs + one) - action(logs - one)) / (2 * step) for one in changes])
-
-    # N S = N sum(w - ln w) - 2 ln p + ..: what is left is N (w - 1).
-    for width in (0.01, 1.0):
-        np.testing.assert_allclose(slope(width), width * (np.asarray(weights)[used] - 1), atol=2e-3)
-
-
-def test_several_outputs_are_paths_of_their_own_and_predict():
-    rng = np.random.default_rng(1)
-    values = rng.normal(size=(20, 2, 3))
-    labels = np.stack([values[:, 0, 0], values[:, 1, 1]], axis=1)
-    known = sma.Problem(values, labels, layers=(2, sma.Outputs(2)))
-    found = kernel_weights(known)
-    weights = np.asarray(found.weights).reshape(2, 2)
-    assert weights[0, 0] > 10 * weights[1, 0] and weights[1, 1] > 10 * weights[0, 1]
-    mean = (
-        sma.kernel_regression(known.replace(temperature=found.temperature), found.order_parameter).predict(values).mean
-    )
-    assert np.mean((mean - labels) ** 2) < 0.1
-
-
-def test_a_given_temperature_stays():
+def test_kernel_weights_keep_a_given_temperature():
     assert kernel_weights(problem(temperature=0.7)).temperature == 0.7

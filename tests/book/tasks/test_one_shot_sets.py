@@ -39,13 +39,13 @@ def test_out_of_distribution_the_labelled_pair_and_the_third_image_are_of_differ
         np.testing.assert_array_equal(first * np.asarray(sample.sequences.first), np.asarray(sample.labels))
 
 
-def test_all_sets_share_codes_of_position_and_label(suite):
+def test_all_test_sets_share_codes_of_position_and_label(suite):
     for chosen in suite.test_sets.values():
         np.testing.assert_array_equal(chosen.task.positions, suite.task.positions)
         np.testing.assert_array_equal(chosen.task.label_vectors, suite.task.label_vectors)
 
 
-def test_unknown_names_are_refused(suite):
+def test_unknown_names_of_test_sets_are_refused(suite):
     with pytest.raises(ValueError, match="wanted one of omniglot, glyphs, got 'mnist'"):
         one_shot_suite("mnist")
     with pytest.raises(ValueError, match="wanted one of glyphs, white glyphs, two glyphs, got 'MNIST'"):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from attention_book.tasks import SentenceSet, _installed, _texts, sentence_set, tokenise
+from attention_book.tasks import SentenceSet, _installed, _texts, sentence_set
 
-from .installed import put, real_texts  # noqa: F401
+from .installed import real_texts
 
 
 def made(*counts):
@@ -36,7 +36,7 @@ def test_reviews_are_read_where_the_rating_is_clear():
     assert _texts.reviews(lines.encode()) == [("good\tindeed", "positive"), ("b\xe4d", "negative")]
 
 
-def test_messages_within_a_message_are_parted():
+def test_messages_within_a_message_are_separated():
     lines = (
         ',spam,text\n0,0,"Ok, lar"\n1,1,Free entry\n2,0,"Life"" he said\nham\tOk\nspam\tWin, now!\nham\tTwo\nlines"\n'
     )
@@ -50,34 +50,14 @@ def test_messages_within_a_message_are_parted():
     ]
 
 
-def test_doubles_are_taken_once_and_contradictions_not_at_all():
-    pairs = [("A b ", "x"), ("c", "x"), ("a  B", "x"), ("C", "y"), (" ", "x"), ("d", "y"), ("d", "y")]
-    assert _texts.without_doubles(pairs) == [("A b", "x"), ("d", "y")]
-
-
-def test_a_made_file_becomes_a_set(put):  # noqa: F811
-    put("reviews", b"id\tsentiment\ttext\n1\t2\tgood\n2\t-2\tbad\n3\t-2\tBad\n")
-    found = sentence_set("reviews")
-    assert found.texts == ("good", "bad") and found.counts == {"positive": 1, "negative": 1}
-    np.testing.assert_array_equal(found.labels([0, 1]), [1.0, -1.0])
-
-
 def test_labels_of_several_classes_are_one_hot_less_their_mean():
     sentences = made(3, 4, 5)
     labels = sentences.labels(np.arange(12))
     np.testing.assert_allclose(labels, np.eye(3)[sentences.classes] - 1 / 3, atol=1e-15)
 
 
-def test_some_classes_in_the_order_asked_for():
-    sentences = made(3, 4, 5)
-    pair = sentences.only("c", "a")
-    assert pair.counts == {"c": 5, "a": 3}
-    for text, label in zip(pair.texts, pair.labels(np.arange(8)), strict=True):
-        assert label == {2: 1.0, 0: -1.0}[sentences.classes[sentences.texts.index(text)]]
-
-
 @pytest.mark.parametrize(("counts", "train", "test"), [((40, 50), 20, 30), ((30, 30, 30), 12, 30), ((90, 41), 7, 40)])
-def test_splits_are_balanced_and_apart(counts, train, test):
+def test_splits_of_sentences_are_balanced_and_disjoint(counts, train, test):
     sentences = made(*counts)
     split = sentences.split(3, train, test)
     for part, size in zip(split, (train, test), strict=True):
@@ -90,7 +70,7 @@ def test_splits_are_balanced_and_apart(counts, train, test):
     assert np.count_nonzero(np.diff(sentences.classes[split.test.places])) > 1
 
 
-def test_splits_follow_the_seed_and_grow_inwards():
+def test_splits_of_sentences_follow_the_seed_and_contain_smaller_ones():
     sentences = made(50, 60)
     small, large, other = (sentences.split(seed, train, 40) for seed, train in ((1, 6), (1, 25), (2, 6)))
     again = sentences.split(1, 6, 40)
@@ -99,35 +79,18 @@ def test_splits_follow_the_seed_and_grow_inwards():
     assert {*small.train.texts} < {*large.train.texts}
 
 
-def test_a_small_class_gives_all_it_has_in_proportion():
-    sentences = made(12, 200, 300)
-    split = sentences.split(0, 20, 100)
-    assert classes_of(split.train, sentences) == [2, 9, 9]
-    assert classes_of(split.test, sentences) == [10, 45, 45]
-    # All sentences there are: no class can be balanced, and every one is in both sets.
-    split = sentences.split(0, 3, 509)
-    assert classes_of(split.train, sentences) == [1, 1, 1] and classes_of(split.test, sentences) == [11, 199, 299]
-
-
-def test_what_cannot_be_split_is_refused():
+def test_sentences_that_cannot_be_split_are_refused():
     sentences = made(5, 6)
     with pytest.raises(ValueError, match=r"at most 11 sentences in all, got 4 \+ 8 = 12"):
         sentences.split(0, 4, 8)
-    with pytest.raises(ValueError, match="examples: wanted a whole number of at least 2, got 1"):
-        sentences.split(0, 1, 4)
-    with pytest.raises(ValueError, match="seed: wanted a whole number of at least 0, got -1"):
-        sentences.split(-1, 2, 4)
-    for names in (("a",), ("a", "a"), ("a", "z")):
-        with pytest.raises(ValueError, match="at least two of a, b, got"):
-            sentences.only(*names)
-    with pytest.raises(ValueError, match="at least two classes with sentences in each"):
-        SentenceSet(("one", "two"), np.array([0, 0]), ("a", "b"))
+    with pytest.raises(ValueError, match="at least two of a, b, got"):
+        sentences.only("a", "z")
     with pytest.raises(ValueError, match="trec, reviews, spam, got 'imdb'"):
         sentence_set("imdb")
 
 
 @real_texts
-def test_the_real_sets():
+def test_installed_sets_are_the_published_ones():
     trec, reviews, spam = (sentence_set(name) for name in ("trec", "reviews", "spam"))
     assert trec.counts == {
         "abbreviation": 86,
@@ -147,11 +110,3 @@ def test_the_real_sets():
     assert pair.labels([place]) == 1.0
     assert reviews.labels([reviews.texts.index("Effective but too tepid biopic")]) == -1.0
     assert all(len({*one.texts}) == len(one.texts) for one in (trec, reviews, spam))
-
-
-@real_texts
-def test_different_sentences_are_different_to_the_encoder():
-    for name in ("trec", "reviews", "spam"):
-        tokens = tokenise(sentence_set(name).texts, length=512)
-        assert len({row.tobytes() for row in tokens.ids}) == len(tokens)
-        assert np.mean(tokens.uncut > 64) < 0.02
