@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from scipy.stats import t
 
 from statmech_attention import checks
-from statmech_attention.model.accuracy import Estimate, right
+from statmech_attention.model.accuracy import Estimate, hit
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory import Solution, kernel
 
@@ -81,4 +81,4 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
     """
     mean, error, labels = (np.asarray(one, float) for one in (*outputs, labels))
     doubt = ndtr(-np.abs(mean) / np.maximum(error, np.finfo(float).tiny))
-    return Estimate(right(mean, labels).mean(), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)
+    return Estimate(hit(mean, labels).mean(), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from attention_book.pruning.removal import checked_contributions, masked_outputs
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
-from statmech_attention.model.accuracy import right
+from statmech_attention.model.accuracy import hit
 from statmech_attention.model.attention import Attention
 from statmech_attention.model.inputs import booleans, given_matrices
 from statmech_attention.pruning import head_indices
@@ -75,4 +75,4 @@ def every_removal(
         raise ValueError(f"count: wanted so few heads that a network is left of {layers.shorthand}, got {count}.")
     parts = np.array_split(kept[allowed], -(-int(allowed.sum()) // _AT_ONCE))
     outputs = (masked_outputs(contributions, part, layers=layers, bias=bias) for part in parts)
-    return Removals(chosen[allowed], np.concatenate([right(one, labels).mean(axis=1) for one in outputs]))
+    return Removals(chosen[allowed], np.concatenate([hit(one, labels).mean(axis=1) for one in outputs]))

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers
-from statmech_attention.model.accuracy import Estimate, right
+from statmech_attention.model.accuracy import Estimate, hit
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import path_gates
@@ -75,7 +75,7 @@ def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, b
     """Return the drop of the accuracy when one head is removed, for every head; positive for a useful one."""
     contributions, layers = checked_contributions(contributions, layers)
     outputs = masked_outputs(contributions, whole_and_without_each(layers), layers=layers, bias=bias)
-    hits = right(outputs, _labels(labels, len(contributions), layers))
+    hits = hit(outputs, _labels(labels, len(contributions), layers))
     return _estimate(hits[:1] - hits[1:])
 
 
@@ -89,7 +89,7 @@ def pruning_curve(
     kept = np.ones((len(removed) + 1, sum(layers.heads)), bool)
     for removals, number in enumerate(removed, start=1):
         kept[removals:, number] = False
-    return _estimate(right(masked_outputs(contributions, kept, layers=layers, bias=bias), labels))
+    return _estimate(hit(masked_outputs(contributions, kept, layers=layers, bias=bias), labels))
 
 
 def whole_and_without_each(layers: Layers) -> Bool[np.ndarray, "networks heads"]:

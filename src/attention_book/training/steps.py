@@ -12,7 +12,7 @@ from jaxtyping import Array, Float32, Int32
 from attention_book.tasks._sequences import CompactTokens, Sequences, draw_sequences, normalised_patches
 from attention_book.training.path_form import Parameters, outputs
 from statmech_attention.layers.chains import Chain
-from statmech_attention.model.accuracy import right
+from statmech_attention.model.accuracy import hit
 
 _VALIDATION_BATCH = 256
 
@@ -59,7 +59,7 @@ def advance(
         def loss(parameters):
             found = outputs(parameters, data.compact, patches, sequences.first, layers)
             squares = jnp.sum(counts * (found - sequences.labels) ** 2)
-            hits = jnp.sum(counts * right(found, sequences.labels))
+            hits = jnp.sum(counts * hit(found, sequences.labels))
             return squares / jnp.sum(counts), jnp.stack([squares, hits, jnp.sum(counts)])
 
         gradient, sums = jax.grad(loss, has_aux=True)(state.parameters)
@@ -85,7 +85,7 @@ def _validate_batches(
         found = outputs(parameters, compact, patches, part.first, layers)
         # The label 0 marks examples that fill up the last batch.
         counts = part.labels**2
-        return jnp.stack([jnp.sum(counts * (found - part.labels) ** 2), jnp.sum(counts * right(found, part.labels))])
+        return jnp.stack([jnp.sum(counts * (found - part.labels) ** 2), jnp.sum(counts * hit(found, part.labels))])
 
     return jnp.sum(jax.lax.map(one, sequences), axis=0)
 

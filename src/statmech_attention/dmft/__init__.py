@@ -28,32 +28,8 @@ from statmech_attention.dmft.patterns import (
 )
 from statmech_attention.dmft.windows import Window, initial_window, window_from_attention, window_from_words
 
-__all__ = [
-    "Dynamics",
-    "LyapunovSpectrum",
-    "Onset",
-    "Overlaps",
-    "PatternMatrix",
-    "Patterns",
-    "Regime",
-    "Simulation",
-    "THRESHOLD",
-    "Window",
-    "advance",
-    "dynamics",
-    "initial_window",
-    "jacobian",
-    "lyapunov_spectrum",
-    "onset",
-    "pair_correlations",
-    "patterns_from_arrays",
-    "period",
-    "positional_code",
-    "published_patterns",
-    "regimes",
-    "simulate",
-    "step",
-    "trajectory",
-    "window_from_attention",
-    "window_from_words",
-]
+__all__ = ["Dynamics", "LyapunovSpectrum", "Onset", "Overlaps", "PatternMatrix", "Patterns", "Regime"]
+__all__ += ["Simulation", "THRESHOLD", "Window", "advance", "dynamics", "initial_window", "jacobian"]
+__all__ += ["lyapunov_spectrum", "onset", "pair_correlations", "patterns_from_arrays", "period"]
+__all__ += ["positional_code", "published_patterns", "regimes", "simulate", "step", "trajectory"]
+__all__ += ["window_from_attention", "window_from_words"]

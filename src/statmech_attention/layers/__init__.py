@@ -7,17 +7,5 @@ from statmech_attention.layers.linear import Linear
 from statmech_attention.layers.outputs import OneOutput, Outputs
 from statmech_attention.layers.skip import SkipHeads
 
-__all__ = [
-    "Chain",
-    "Heads",
-    "Kind",
-    "Layer",
-    "Linear",
-    "Narrow",
-    "OneOutput",
-    "Outputs",
-    "Part",
-    "Readout",
-    "SkipHeads",
-    "Stage",
-]
+__all__ = ["Chain", "Heads", "Kind", "Layer", "Linear", "Narrow", "OneOutput", "Outputs", "Part"]
+__all__ += ["Readout", "SkipHeads", "Stage"]

@@ -13,7 +13,7 @@ class Estimate(NamedTuple):
     error: Float[np.ndarray, "..."]
 
 
-def right(outputs, labels):
+def hit(outputs, labels):
     """Hit of every output, `(.., examples)`: 1, 0, or in between for an undecided one, in NumPy or JAX.
 
     One output is a hit if it has the label's sign, an exact zero half a hit. Of several the largest
@@ -23,5 +23,5 @@ def right(outputs, labels):
     if labels.ndim == 1:
         return 0.5 + 0.5 * xp.sign(outputs) * labels
     likeliest = outputs == xp.max(outputs, axis=-1, keepdims=True)
-    own = labels == xp.max(labels, axis=-1, keepdims=True)
-    return xp.sum(likeliest & own, axis=-1) / xp.sum(likeliest, axis=-1)
+    true = labels == xp.max(labels, axis=-1, keepdims=True)
+    return xp.sum(likeliest & true, axis=-1) / xp.sum(likeliest, axis=-1)

@@ -4,7 +4,8 @@ import copy
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -18,19 +19,15 @@ _ARGUMENTS = ["query", "key", "value", "key_padding_mask", "need_weights", "attn
 def attention_from_torch(model: Any, inputs: Any, *, layers: Sequence[int] | None = None, **options) -> ReadAttention:
     """Read the attention of a PyTorch network made of `torch.nn.MultiheadAttention`, in evaluation mode.
 
-    A copy of the network runs once on the batch. The tokens are those that enter the first
+    A copy of the network runs once. The tokens are those that enter the first
     `torch.nn.TransformerEncoderLayer`, with `norm_first` before its norm, or else the first attention.
 
     Args:
-        model: any `torch.nn.Module` with such attention, or a `torch.nn.MultiheadAttention`, which
-            gets the same queries, keys and values.
+        model: any `torch.nn.Module` with such attention, or such an attention alone.
         inputs: first argument of the model, in its layout: tokens before examples if `batch_first`
             is false, PyTorch's default.
         layers: indices of the attentions wanted, in the order of use; all of them if None.
         options: other arguments of the model, such as `src_key_padding_mask` or `key_padding_mask`.
-
-    Returns:
-        `ReadAttention`, whatever `batch_first`, for `attentioned_inputs(read)`.
 
     Raises:
         ValueError: no such network, or attentions that are no chain: each has to act on one
@@ -48,16 +45,15 @@ def attention_from_torch(model: Any, inputs: Any, *, layers: Sequence[int] | Non
     if not calls:
         raise ValueError(
             f"model: wanted a network that uses torch.nn.MultiheadAttention, got {type(model).__name__}, "
-            "which does not. Its own attention goes to attentioned_inputs, with layout='query_key'."
+            "which does not. Pass its attention to attentioned_inputs, with layout='query_key'."
         )
     _check_calls(torch, calls)
-    tokens, padding = (entered or [calls[0].query])[0], calls[0].padding
+    tokens, padding = (entered or [calls[0].query])[0], calls[0].key_padding_mask
     if padding is not None:
         padding = (padding < _MASKED if padding.is_floating_point() else padding).cpu().numpy()
-    tokens, matrices = _arrays(
-        tokens if calls[0].batch_first else tokens.transpose(0, 1), [one.matrix for one in calls], layers
-    )
-    return ReadAttention(tokens, matrices, None if padding is None else ~padding)
+    tokens = tokens if calls[0].batch_first else tokens.transpose(0, 1)
+    found = _arrays(tokens, [call.matrix for call in calls], layers)
+    return ReadAttention(*found, None if padding is None else ~padding)
 
 
 def attention_from_transformers(
@@ -66,17 +62,12 @@ def attention_from_transformers(
     """Read the attention of an encoder, or of a decoder such as GPT-2, of Hugging Face's transformers.
 
     Args:
-        model: returns `attentions` and `hidden_states`; load it with `attn_implementation="eager"`,
-            since others do not compute the matrices, and call `model.eval()`, since dropout would
-            act on attention.
+        model: in evaluation mode, loaded with `attn_implementation="eager"`, since others do not
+            compute the matrices. The tokens are the output of its embedding layer.
         layers: indices of the layers wanted, all of them if None.
-        batch_size: examples that go through the model at a time; all of them if None.
+        batch_size: examples that go through the model at a time. The result is then an iterator
+            for `attentioned_inputs`, which keeps of each batch only what is read out.
         batch: arguments of the model, as from its tokeniser: `input_ids`, `attention_mask`.
-
-    Returns:
-        `ReadAttention`, for `attentioned_inputs(read)`: the tokens are the output of the embedding
-        layer. With `batch_size` an iterator over one for every batch, also for
-        `attentioned_inputs`, which then keeps the token read out alone.
 
     Raises:
         ValueError: a model that returns no attention or is in training, or whose attentions are no
@@ -88,15 +79,12 @@ def attention_from_transformers(
         raise ValueError("model: wanted all of it in evaluation, got layers in training. Call model.eval().")
     examples = len(next(iter(batch.values())))
     size = examples if batch_size is None else checks.whole("batch_size", batch_size)
-    parts = (_part(batch, slice(start, start + size), examples) for start in range(0, examples, size))
-    found = (_read(model, part, layers) for part in parts)
+    several = {name for name, one in batch.items() if hasattr(one, "__len__") and len(one) == examples}
+    found = (
+        _read(model, batch | {name: batch[name][start : start + size] for name in several}, layers)
+        for start in range(0, examples, size)
+    )
     return next(found) if batch_size is None else found
-
-
-def _part(batch: dict, where: slice, examples: int) -> dict:
-    """The arguments for some of the examples; those without one entry per example as they are."""
-    each = {name: hasattr(one, "__len__") and len(one) == examples for name, one in batch.items()}
-    return {name: one[where] if each[name] else one for name, one in batch.items()}
 
 
 def _read(model, batch: dict, layers) -> ReadAttention:
@@ -111,20 +99,9 @@ def _read(model, batch: dict, layers) -> ReadAttention:
     return ReadAttention(*_arrays(found.hidden_states[0], found.attentions, layers), mask)
 
 
-class _Call(NamedTuple):
-    """A single use of an attention."""
-
-    query: Any
-    others: tuple
-    padding: Any
-    batch_first: bool
-    matrix: Any
-    output: Any
-
-
-def _listen(torch, model) -> tuple[list[_Call], list]:
+def _listen(torch, model) -> tuple[list, list]:
     """Record all uses of attentions, and what enters the first layer; hooks also turn fused kernels off."""
-    calls: list[_Call] = []
+    calls: list[SimpleNamespace] = []
     entered: list = []
 
     def ask(module, arguments, options):
@@ -133,8 +110,8 @@ def _listen(torch, model) -> tuple[list[_Call], list]:
 
     def hear(module, arguments, options, result):
         output = result[0].detach().requires_grad_()  # what depends on it has a gradient
-        others, padding = (options["key"], options["value"]), options.get("key_padding_mask")
-        calls.append(_Call(options["query"], others, padding, module.batch_first, result[1], output))
+        found = {name: options.get(name) for name in ("query", "key", "value", "key_padding_mask")}
+        calls.append(SimpleNamespace(**found, batch_first=module.batch_first, matrix=result[1], output=output))
         return output, result[1]
 
     def enter(module, arguments, options):
@@ -150,26 +127,30 @@ def _listen(torch, model) -> tuple[list[_Call], list]:
     return calls, entered
 
 
-def _check_calls(torch, calls: list[_Call]) -> None:
+def _check_calls(torch, calls: list) -> None:
     """Raise ValueError unless each attention acts on one sequence, and on the output of the attention before it."""
     for number, call in enumerate(calls):
         query, matrix, before, got = call.query, call.matrix.shape, calls[number - 1], ""
         if query.ndim != 3:
             got = f"an input of shape {tuple(query.shape)}, no batch of sequences"
-        elif any(one.shape != query.shape or not torch.equal(one, query) for one in call.others):
+        elif any(one.shape != query.shape or not torch.equal(one, query) for one in (call.key, call.value)):
             got = "queries and keys of different sequences"
         elif matrix[-1] != matrix[-2]:
             got = f"{matrix[-1]} keys for {matrix[-2]} queries, as with add_bias_kv or add_zero_attn"
         elif number and before.query.shape != query.shape:
             got = f"inputs of shapes {tuple(before.query.shape)} and {tuple(query.shape)}"
-        elif number and not (query.requires_grad and _depends(torch, query, before.output)):
+        elif number and not _depends(torch, query, before.output):
             got = "an attention that does not act on the output of the one before"
         if got:
             raise ValueError(f"model: wanted a chain of attentions among the same tokens, got {got}.")
 
 
 def _depends(torch, value, on) -> bool:
-    return torch.autograd.grad(value.sum(), on, retain_graph=True, allow_unused=True)[0] is not None
+    """True if the graph of a value leads back to another one."""
+    found = (
+        torch.autograd.grad(value.sum(), on, retain_graph=True, allow_unused=True) if value.requires_grad else [None]
+    )
+    return found[0] is not None
 
 
 def _check_found(model, found) -> None:
@@ -180,9 +161,9 @@ def _check_found(model, found) -> None:
             f"model: wanted attention of every layer, got none from {type(model).__name__}. Take "
             "model.set_attn_implementation('eager'), or of an encoder with a decoder model.get_encoder()."
         )
-    heads, shapes = getattr(model.config, "num_attention_heads", None), [tuple(one.shape) for one in attentions]
-    examples, tokens = hidden[0].shape[:2]
-    wanted = (examples, heads if isinstance(heads, int) else shapes[0][1], tokens, tokens)
+    shapes, (examples, tokens) = [tuple(one.shape) for one in attentions], hidden[0].shape[:2]
+    heads = getattr(model.config, "num_attention_heads", None)
+    wanted, got = (examples, heads if isinstance(heads, int) else shapes[0][1], tokens, tokens), ""
     if getattr(found, "cross_attentions", None):
         got = "cross-attention to another sequence"
     elif getattr(model.config, "attention_window", None):
@@ -191,9 +172,8 @@ def _check_found(model, found) -> None:
         got = f"{len(attentions)} attentions in {len(hidden) - 1} layers"
     elif any(one.shape[:2] != (examples, tokens) for one in hidden) or any(one != wanted for one in shapes):
         got = f"matrices of shapes {shapes} where {wanted} are those of its heads and tokens"
-    else:
-        return
-    raise ValueError(f"model: wanted a chain of layers with attention among the same tokens, got {got}.")
+    if got:
+        raise ValueError(f"model: wanted a chain of layers with attention among the same tokens, got {got}.")
 
 
 def _arrays(tokens, matrices, layers) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from statmech_attention import checks
 from statmech_attention.model import AttentionedInputs, Estimate
-from statmech_attention.model.accuracy import right
+from statmech_attention.model.accuracy import hit
 from statmech_attention.pruning.features import Features, fitted_features
 from statmech_attention.pruning.heads import keep_heads, removal_order
 from statmech_attention.theory import Problem, Solution, head_scores, log_evidence, solve, solve_sweep
@@ -86,7 +86,7 @@ def select_heads(
     for fold in range(folds):
         kept, outputs[:, place == fold] = _held_out(problem, place == fold, keep, directions, definition)
         times[kept] += 1 / folds
-    hits = right(outputs, np.asarray(problem.labels))
+    hits = hit(outputs, np.asarray(problem.labels))
     hits = np.concatenate([hits, hits[:1] - hits[1:]])
     few, every, apart = (Estimate(np.mean(one), np.std(one, ddof=1) / math.sqrt(len(one))) for one in hits)
     fitted, _ = _fitted(problem, directions)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
-from statmech_attention.model.accuracy import right
+from statmech_attention.model.accuracy import hit
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.kernels import check_order_parameter, diagonal_kernel, flat_kernel, inputs_like
 from statmech_attention.theory.problem import Problem, need_problem
@@ -115,4 +115,4 @@ def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
     labels = checks.labels(labels, mean.shape[0], signs=not several, axes=mean.shape[1:])
     if several and checks.concrete(labels) and np.any(np.sum(labels == jnp.max(labels, 1, keepdims=True), 1) != 1):
         raise ValueError("labels: wanted one largest label per example, got several of the same size.")
-    return jnp.mean(right(mean, labels))
+    return jnp.mean(hit(mean, labels))
