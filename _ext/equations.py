@@ -1,6 +1,6 @@
 """Sphinx extension: links between numbered equations and the functions whose docstrings name them.
 
-A number is what stands in `\\tag`. A docstring names an equation as "equation (9)", or "(J7)" where it
+A number is what stands in `\\tag`; in the text of a page, "(D3)" leads to the equation. A docstring names an equation as "equation (9)", or "(J7)" where it
 has a letter; in the reference the number leads to the equation, and a line below the equation leads
 to the functions.
 """
@@ -20,6 +20,7 @@ NAMED = re.compile(
     r"(?P<list>\([A-Z]?\d{1,2}a?\)(?:(?:,? and|,| to|,? or)\s+\([A-Z]?\d{1,2}a?\))*)",
     re.DOTALL,
 )
+NOT_TEXT = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.reference, nodes.raw, nodes.title)
 LATE = 600  # once docstrings are reStructuredText
 
 
@@ -36,6 +37,7 @@ def setup(app):
     app.connect("autodoc-process-docstring", _link, priority=LATE)
     app.connect("doctree-read", _register)
     app.add_post_transform(Functions)
+    app.add_post_transform(Numbers)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -82,6 +84,39 @@ def _register(app, document):
         if not node["ids"]:
             node["ids"].append(_label(number))
         app.env.get_domain("std").anonlabels[_label(number)] = (app.env.docname, node["ids"][0])
+
+
+class Numbers(SphinxPostTransform):
+    """Let the numbers of equations in a text lead to the equations."""
+
+    default_priority = 150  # once references are resolved
+    formats = ("html",)
+
+    def run(self, **options):
+        """Go through the text, apart from code, formulas, links and the reference, which has links of its own."""
+        if "/reference/" in self.env.docname:
+            return
+        places = self.env.get_domain("std").anonlabels
+        for text in list(self.document.findall(nodes.Text)):
+            if NUMBER.search(text) and not _within(text, NOT_TEXT):
+                parts = [self._part(part, places) for part in re.split(r"(\([A-Z]?\d{1,2}a?\))", text)]
+                text.parent.replace(text, [part for part in parts if part.astext()])
+
+    def _part(self, part: str, places: dict) -> nodes.Node:
+        found = NUMBER.fullmatch(part)
+        if not found or (label := _label(found[1])) not in places:
+            return nodes.Text(part)
+        docname, place = places[label]
+        here, builder = docname == self.env.docname, self.app.builder
+        page = "" if here else builder.get_relative_uri(self.env.docname, docname)
+        return nodes.reference("", part, internal=True, refuri=f"{page}#{place}")
+
+
+def _within(node: nodes.Node, kinds: tuple) -> bool:
+    while node := node.parent:
+        if isinstance(node, kinds):
+            return True
+    return False
 
 
 class Functions(SphinxPostTransform):

@@ -5,7 +5,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
 // Chapters come before the reference in the results of a search, and titles before texts.
 var Scorer = {
-  score: ([page, , , , score]) => score - (/\/(use\/reference|benchmarks|status|references)/.test(page) ? 50 : 0),
+  score: ([page, , , , score]) => score - (/\/(use\/reference|making|notation)/.test(page) ? 50 : 0),
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },

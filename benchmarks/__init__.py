@@ -1,1 +1,1 @@
-"""Measure speed and memory, solve random problems, kill runs."""
+"""Measure the speed of minimisers, batches of problems and samplers."""

@@ -1,108 +1,136 @@
-"""Measure speed and memory of the saddle point beside the usual minimisers: `python -m benchmarks`.
+"""Measure minimisers side by side, batches of problems, and samplers: `python -m benchmarks`.
 
-Every case has a process of its own; leave the machine alone meanwhile. A run that was interrupted
-continues; remove the record to measure all again, which takes several minutes on two cores.
+Every case has a process of its own; leave the machine alone meanwhile. The record is written after
+each case, and a run that was interrupted goes on. Remove `results/benchmarks.nc` to begin again, or
+give `--record` on another machine.
 """
 
 import argparse
 import json
 import os
-import resource
+import platform
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
+import jax
+import numpy as np
+import xarray as xr
 from tqdm import tqdm
 
 import statmech_attention as sma
 from attention_book import results
-from benchmarks import minimisers, problems, table
-from benchmarks.plan import cases
+from benchmarks import batches, minimisers, samplers
 
-RECORDED = table.RESULTS / "benchmarks.nc"
-UNITS = {
-    "seconds": ("s", "a solve after compilation, the fastest of several"),
-    "seconds_first": (
-        "s",
-        "the first solve, with compilation (and one evaluation more) if the shape is new in its process",
-    ),
-    "peak_megabytes": ("MiB", "peak resident memory of the process, Python and JAX included"),
-    "gradient": ("", "largest entry of the gradient at the end, in the minimiser's coordinates"),
-    "evaluations": ("", "evaluations of action and gradient; trial steps for ours"),
-    "load": ("", "processes that were waiting for a core before the case began, on average over a minute"),
-}
-COLUMNS = ["group", "minimiser", "examples", "heads", "features", "width", *UNITS]
-ENOUGH = 1.0  # seconds; repeats stop when they have taken so long together
-REPEATS = 5
-LONG = 3.0  # seconds; a solve that takes longer is not repeated
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = {"minimisers": minimisers.measure, "batches": batches.measure, "samplers": samplers.measure}
+BASELINE = "import jax; jax.jit(jax.numpy.linalg.cholesky)(jax.numpy.eye(4)).block_until_ready()"
+REVISION = 4  # raised when what is measured changes
 
 
 def main() -> int:
     """Run the cases that are not recorded yet; return 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", metavar="GROUP", default="", help="only groups whose name contains this")
+    parser.add_argument("--only", choices=PARTS, help="one part alone")
+    parser.add_argument("--record", type=Path, default=ROOT / "results" / "benchmarks.nc", help="where to keep it")
     parser.add_argument("--one", metavar="CASE", help="measure a case, given in JSON, in this process")
     options = parser.parse_args()
-    sma.enable_x64()
     if options.one:
-        print(json.dumps(measure(json.loads(options.one))))
+        sma.enable_x64()
+        case = json.loads(options.one)
+        print(json.dumps(PARTS[case["part"]](**case["numbers"])))
         return 0
-    rows, failed, began = table.read(RECORDED), 0, time.monotonic()
+    print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    rows, failed = _read(options.record), 0
     done = {row["case"] for row in rows}
-    planned = [case for case in cases() if options.only in case["group"]]
-    for case in tqdm([case for case in planned if _key(case) not in done], unit="case"):
-        about = {"group": case["group"], "minimiser": case["minimiser"], "case": _key(case), "load": os.getloadavg()[0]}
+    seconds = baseline()
+    planned = [json.dumps(case) for case in cases() if options.only in (None, case["part"])]
+    for case in tqdm([case for case in planned if case not in done], unit="case"):
         try:
-            found = table.alone("benchmarks", _key(case))
+            about = {"case": case, "baseline": seconds, "load": os.getloadavg()[0]}
+            rows += [{**about, **row} for row in _alone("-m", "benchmarks", "--one", case)]
         except subprocess.CalledProcessError as error:
             failed += 1
-            print(f"FAILED with status {error.returncode}: {about['group']}, {about['minimiser']}", file=sys.stderr)
+            print(f"FAILED with status {error.returncode}: {case}", file=sys.stderr)
             continue
-        rows += [{**row, **about, "heads": json.dumps(row["heads"])} for row in found]
-        about = {"maker": "benchmark of the minimisers", "checksum": problems.checksum(), "began": began}
-        table.write(RECORDED, rows, UNITS, **about)
-    table.show(results.load(RECORDED), COLUMNS)
+        _write(options.record, rows)
+    print(
+        results.load(options.record)
+        .drop_vars("case")
+        .to_dataframe()
+        .to_string(index=False, float_format="{:.3g}".format)
+    )
     return 1 if failed else 0
 
 
-def measure(case: dict) -> list[dict]:
-    """Return the rows of a case, one per point."""
-    rows, made, unsettled = [], {}, []
-    for point in case["points"]:
-        shape = (point["examples"], tuple(point["heads"]), point["features"])
-        fresh = shape not in made
-        if fresh:
-            made[shape] = _minimiser(case, *shape)
-        # One evaluation compiles everything, so that a long solve need not be done twice.
-        compiling = _timed(made[shape], point["width"], 1)[0] if fresh else 0.0
-        seconds, run = _timed(made[shape], point["width"], case["most"])
-        row = {**point, "seconds_first": compiling + seconds, "seconds": seconds, **run._asdict()}
-        rows.append(row)
-        if seconds < LONG:
-            unsettled.append((row, made[shape]))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
-    for row, minimise in unsettled:
-        again = [row["seconds"]]
-        while sum(again) < ENOUGH and len(again) < REPEATS:
-            again.append(_timed(minimise, row["width"], case["most"])[0])
-        row["seconds"] = min(again)
-    return [{**row, "peak_megabytes": peak} for row in rows]
+def cases() -> Iterator[dict]:
+    """Yield what is measured, in order."""
+    names = ("auto", *minimisers.RIVALS)
+    chains = {"problem": "chains", "examples": 100, "heads": [2, 2], "features": 231, "temperature": 0.01}
+    random = {"problem": "random", "examples": 300, "heads": [4, 4], "features": 96, "temperature": 0.05}
+    for name in (*names, "Adam, plain coordinates"):
+        yield _case("minimisers", **chains, minimiser=name, widths=[1000, 500, 300, 100, 50, 30, 10], most=2000)
+    for name in ("dense", "products", *minimisers.RIVALS):
+        yield _case("minimisers", **random, minimiser=name, widths=[30], most=500)
+    for over in batches.OVER:
+        yield _case("batches", over=over, count=32)
+    for width in (10, 100, 1000, 1_000_000):
+        yield _case("samplers", sampler="order parameters", width=width, warmup=300, draws=1000)
+    yield _case("samplers", sampler="weights", width=10, warmup=500, draws=100)
 
 
-def _minimiser(case: dict, examples, heads, features):
-    attentioned, labels = problems.make(case["problem"], examples=examples, heads=heads, features=features)
-    labels.block_until_ready()
-    return minimisers.make(case["minimiser"], attentioned, labels, case["temperature"])
+def machine() -> dict:
+    """What times depend on: device, processor, usable cores, memory."""
+    described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    names = re.findall(r"^model name\s*: (.*)", described, re.MULTILINE) or [platform.processor() or platform.machine()]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    device = jax.devices()[0].device_kind
+    return {"device": device, "processor": names[0].strip(), "cores": cores, "memory in GiB": round(memory, 1)}
 
 
-def _timed(minimise, width, most):
-    start = time.perf_counter()
-    run = minimise(float(width), most)  # returns Python numbers, so everything has been computed
-    return time.perf_counter() - start, run
+def baseline() -> float:
+    """Seconds to import JAX and to compile one Cholesky factorisation, the fastest of three."""
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", BASELINE], check=True)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
 
 
-def _key(case: dict) -> str:
-    return json.dumps(case, sort_keys=True)
+def _case(part: str, **numbers) -> dict:
+    return {"part": part, "numbers": numbers}
+
+
+def _alone(*arguments: str):
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _read(path: Path) -> list[dict]:
+    if (
+        not path.is_file()
+        or results.record(path)["parameters"] != machine()
+        or results.record(path)["revision"] != REVISION
+    ):
+        return []
+    frame = results.load(path).to_dataframe()
+    return [
+        {name: value for name, value in row.items() if value == value and value != ""}
+        for row in frame.to_dict("records")
+    ]
+
+
+def _write(path: Path, rows: list[dict]) -> None:
+    names = dict.fromkeys(name for row in rows for name in row)
+    texts = {name for name in names if any(isinstance(row.get(name), str) for row in rows)}
+    columns = {name: np.array([row.get(name, "" if name in texts else np.nan) for row in rows]) for name in names}
+    dataset = xr.Dataset({name: ("row", column) for name, column in columns.items()})
+    results.save(dataset, path, parameters=machine(), revision=REVISION, maker="python -m benchmarks", seed=0)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import optimistix
 import scipy.optimize
 
 import statmech_attention as sma
+from benchmarks import problems
+from benchmarks.timing import twice
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import full_rank
 from statmech_attention.theory.derivatives import action_of, action_problem
@@ -23,6 +25,17 @@ from statmech_attention.theory.derivatives import action_of, action_problem
 SMALL = 1e-8
 OURS = ("auto", "dense", "products")
 RATES = (0.3, 0.1, 0.03, 0.01)
+
+
+def measure(minimiser: str, problem: str, widths: list, temperature: float, most: int, **sizes) -> list[dict]:
+    """Return the rows of a minimiser, one per width."""
+    minimise = make(minimiser, *problems.make(problem, **sizes), temperature)
+    rows = []
+    for width in widths:
+        times, run = twice(lambda width=width: minimise(float(width), most))
+        about = {"minimiser": minimiser, "problem": problem, "width": width, "paths": int(np.prod(sizes["heads"]))}
+        rows.append({**about, **times, **run._asdict()})
+    return rows
 
 
 class Run(NamedTuple):

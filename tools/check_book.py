@@ -28,7 +28,7 @@ BROKEN = {
 UNRESOLVED = re.compile(r"\{(?:numref|ref|eq|doc|cite\S*|glue\S*|math)\}|\?\?|\bNone:")
 UNMARKED = re.compile(r"[$`]|:math:")
 # The parts to look things up in; the others are read, and have a length.
-LOOKED_UP = ("Using it", "Appendix", "Reference")
+LOOKED_UP = ("Using it", "Appendix")
 PAGES, WORDS, FIGURES = 30, 1500, 6  # at most: pages to read; words and figures on each
 FOLDED = 4500  # lines of code at most that are folded or hidden in the book
 VISIBLE, COLUMNS = 25, 100  # lines and columns at most of a cell that is shown

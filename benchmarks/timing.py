@@ -1,0 +1,25 @@
+"""Time a call: the first one, which compiles, and the fastest of several others."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+ENOUGH, REPEATS = 1.0, 5  # seconds that repeats may take together, and how many at most
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds of a call, and its result."""
+    start = time.perf_counter()
+    found = jax.block_until_ready(call())
+    return time.perf_counter() - start, found
+
+
+def twice(call: Callable[[], Any]) -> tuple[dict[str, float], Any]:
+    """Seconds of the first call and of the fastest later one, by name, and the result."""
+    first, found = timed(call)
+    later: list[float] = []
+    while not later or (len(later) < REPEATS and sum(later) < ENOUGH):
+        later.append(timed(call)[0])
+    return {"first": first, "seconds": min(later)}, found

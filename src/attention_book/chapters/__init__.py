@@ -1,1 +1,0 @@
-"""Code of the book's pages: one module per page, under the page's name."""

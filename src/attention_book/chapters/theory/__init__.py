@@ -1,1 +1,0 @@
-"""Code of the part on theory."""
