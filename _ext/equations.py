@@ -1,8 +1,8 @@
-"""Sphinx extension: links between numbered equations and the functions whose docstrings name them.
+"""Sphinx extension: links between numbered equations and the texts and functions that name them.
 
-A number is what stands in `\\tag`; in the text of a page, "(D3)" leads to the equation. A docstring names an equation as "equation (9)", or "(J7)" where it
-has a letter; in the reference the number leads to the equation, and a line below the equation leads
-to the functions.
+A number is what stands in `\\tag`; "(D3)" in the text of a page leads to the equation. A docstring
+names an equation as "equation (9)", or "(J7)" where it has a letter; in the reference the number
+leads to the equation, and a line below the equation leads to the functions.
 """
 
 import re

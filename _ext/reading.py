@@ -4,7 +4,7 @@ Thebe, which runs cells on a server, is left out: Jupyter Book declares its cons
 page, an error in the console.
 Every page with cells offers its notebook, which `tools/page_notebooks.py` writes.
 Folded cells that show nothing stand together in one bar at the end of their page.
-Negative numbers of tables and of sentences have a minus sign.
+Negative numbers of tables and of sentences have a minus sign; "N = 10" and "3 ± 2" stay on one line.
 """
 
 import re
@@ -13,6 +13,7 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 NEGATIVE = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")  # a sign, and no dash of a range or a name
+TIED = re.compile(r"\s(=(?=\s[\N{MINUS SIGN}-]?\d)|\N{PLUS-MINUS SIGN})\s")
 EARLY, LATE = 400, 900  # before and after the theme makes its buttons of what is known about the page
 
 
@@ -27,6 +28,7 @@ def setup(app):
     """
     app.add_post_transform(Setup)
     app.add_post_transform(Minus)
+    app.add_post_transform(Tied)
     app.connect("html-page-context", _offer, priority=EARLY)
     for function in (_leave_out, _open_notebooks):
         app.connect("html-page-context", function, priority=LATE)
@@ -65,6 +67,20 @@ class Minus(SphinxPostTransform):
         for text in list(self.document.findall(nodes.Text)):
             if NEGATIVE.search(text) and _number(text):
                 text.parent.replace(text, nodes.Text(NEGATIVE.sub("\N{MINUS SIGN}", text)))
+
+
+class Tied(SphinxPostTransform):
+    """Let no line end within "N = 10" or "3 ± 2"."""
+
+    default_priority = 160  # once numbers have their signs
+
+    def run(self, **options):
+        """Go through the text apart from code and formulas."""
+        for text in list(self.document.findall(nodes.Text)):
+            if TIED.search(text) and not isinstance(
+                text.parent, (nodes.literal, nodes.literal_block, nodes.math, nodes.raw)
+            ):
+                text.parent.replace(text, nodes.Text(TIED.sub("\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)))
 
 
 def _number(text: nodes.Text) -> bool:

@@ -43,3 +43,25 @@ def test_equation_and_function_are_linked_both_ways(equations):
     lines = sma.kernel.__doc__.splitlines()
     equations._link(app, "function", "kernel", sma.kernel, None, lines)
     assert ":ref:`(10) <equation-10>`" in "\n".join(lines)
+
+
+def test_numbers_in_a_text_lead_to_equations_and_those_in_code_do_not(equations):
+    document = nodes.paragraph("", "", nodes.Text("By (D3) and (99), "), nodes.literal("", "f(D3)"))
+    places = {"equation-d3": ("book/theory/weights_to_u", "equation-d3")}
+    env = SimpleNamespace(docname="book/paper", get_domain=lambda name: SimpleNamespace(anonlabels=places))
+    app = SimpleNamespace(builder=SimpleNamespace(get_relative_uri=lambda here, there: "theory/weights_to_u.html"))
+    linked = SimpleNamespace(document=document, env=env, app=app)
+    linked._part = lambda part, places: equations.Numbers._part(linked, part, places)
+    equations.Numbers.run(linked)
+    assert document.astext() == "By (D3) and (99), f(D3)"
+    links = list(document.findall(nodes.reference))
+    assert [(link.astext(), link["refuri"]) for link in links] == [("(D3)", "theory/weights_to_u.html#equation-d3")]
+
+
+def test_no_line_ends_within_a_number_with_its_name_or_error(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "_ext"), *sys.path])
+    import reading
+
+    document = nodes.paragraph("", "", nodes.Text("At N = 10: 3 ± 2 if a = b. "), nodes.literal("", "N = 10"))
+    reading.Tied.run(SimpleNamespace(document=document))
+    assert document.astext() == "At N\xa0=\xa010: 3\xa0±\xa02 if a = b. N = 10"
