@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import traceback
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,7 +62,11 @@ def _brought_up_to_date(clean: bool) -> int:
     else:
         done.unlink(missing_ok=True)
         with open(build / "book.log", "w", encoding="utf-8") as log:
-            failed = executed(ROOT, log) or rendered(ROOT, log)
+            try:
+                failed = executed(ROOT, log) or rendered(ROOT, log)
+            except Exception as error:  # as of a damaged cache
+                traceback.print_exc(file=log)
+                failed = [f"{type(error).__name__}: {error}"]
         if failed:
             failed.append(f"\nThe log: {log.name}\nIf a cache is damaged: make book CLEAN=1")
             print("\nThe book was not built:", *failed, sep="\n", file=sys.stderr)

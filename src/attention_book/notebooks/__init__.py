@@ -1,1 +1,1 @@
-"""Code of the pages: their helpers, parameters and execution."""
+"""Notebooks executed with other parameters."""
