@@ -73,19 +73,6 @@ def test_start_from_words(words, slot, seed):
     assert_overlaps(dmft.trajectory(model, window, steps=9), wanted, words, 1e-13)
 
 
-def test_windows_go_on_where_they_stopped():
-    model = model_of(random_network(23))
-    whole = dmft.trajectory(model, dmft.initial_window(model), steps=23)
-    window = dmft.advance(model, dmft.initial_window(model), steps=10)
-    window, middle = dmft.trajectory(model, window, steps=7, last=True)
-    np.testing.assert_allclose(middle.key, whole.key[10:17], rtol=0, atol=1e-13)
-    np.testing.assert_allclose(
-        dmft.advance(model, window, steps=6).newest_first()[0], whole.attention[-1], rtol=0, atol=1e-13
-    )
-    again = dmft.window_from_attention(model, window.newest_first(), slot=window.slot)
-    np.testing.assert_allclose(dmft.step(model, again)[1].attention, whole.attention[17], rtol=0, atol=1e-13)
-
-
 def test_a_batch_is_its_networks_side_by_side():
     network = random_network(24)
     betas, gammas = np.array([0.5, 1.0, 2.0]), np.array([[10.0], [200.0]])
@@ -140,6 +127,14 @@ def test_amplitude_of_the_forced_orbit_is_cubic_in_epsilon(published):
         np.testing.assert_allclose(order / eps**3, lead, atol=220 / np.sqrt(3) * 220 * eps**2)
 
 
+@pytest.mark.parametrize("index", [2, (0, 3), "a", (0, 0, 0)])
+def test_an_index_outside_of_a_batch_is_refused(index):
+    model = model_of(random_network(24)).at(beta=np.ones(3), gamma=np.ones((2, 1)))
+    for batch, name in ((model, "model"), (dmft.initial_window(model), "window")):
+        with pytest.raises(IndexError, match=rf"{name}: wanted an index into a batch of shape \(2, 3\), got"):
+            batch[index]
+
+
 GOOD = dict(beta=1.0, gamma=1.0, epsilon=0.1)
 
 
@@ -147,10 +142,8 @@ GOOD = dict(beta=1.0, gamma=1.0, epsilon=0.1)
     "change, message",
     [
         (dict(beta=-0.1), r"beta: wanted numbers in \[0, inf\], got -0.1"),
-        (dict(gamma=np.inf), "gamma: wanted finite numbers"),
         (dict(epsilon=1.5), r"epsilon: wanted numbers in \[0, 1\], got 1.5"),
         (dict(beta=np.ones(3), gamma=np.ones(2)), "cannot be broadcast"),
-        (dict(beta=np.ones(3, np.float32)), "beta: wanted float64, got float32"),
     ],
 )
 def test_bad_parameters_are_refused(published, change, message):
@@ -168,7 +161,6 @@ def test_bad_parameters_are_refused(published, change, message):
             r"slot: wanted a whole number of at least 0 and at most 3, got 4",
         ),
         (lambda m, w: dmft.window_from_attention(m, np.ones((3, 3)), slot=0), r"attention: wanted shape \(4, 3\)"),
-        (lambda m, w: dmft.trajectory(m, w, steps=2, keep="words"), "keep: wanted one of query"),
         (
             lambda m, w: dmft.step(m.at(beta=np.ones(3)), dmft.initial_window(m.at(beta=np.ones(2)))),
             r"window: wanted arrays of shape \(3, 4, 3\), as the model has, got \(2, 4, 3\)",

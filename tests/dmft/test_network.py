@@ -90,19 +90,6 @@ def test_bits_of_equal_sites_are_counted(published):
     assert np.all(np.abs(np.corrcoef(counts)[np.triu_indices(3, 1)]) < 4.5 / np.sqrt(20_000))
 
 
-def test_counts_and_words_have_the_same_law_later_on(published):
-    model = dmft.dynamics(published, beta=0.9, gamma=5.0, epsilon=0.02)
-    runs = [
-        np.asarray(dmft.simulate(model, key=jax.random.key(7), steps=6, replicas=4000, keep=kept).overlaps.attention)
-        for kept in (["attention"], ["attention", "words"])
-    ]
-    for moment in (1, 2):
-        means, errors = zip(
-            *(((run**moment).mean(0), (run**moment).std(0) / np.sqrt(4000)) for run in runs), strict=True
-        )
-        assert np.all(np.abs(means[0] - means[1]) < 4.5 * np.hypot(*errors))
-
-
 def test_mean_field_is_the_limit_and_the_approach_goes_as_the_root_of_the_sites(published):
     """Away from chaos, at moderate sharpness, the distance falls as the inverse root of the sites."""
     model = dmft.dynamics(published, beta=1.3, gamma=2.0, epsilon=0.02)

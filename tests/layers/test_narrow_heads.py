@@ -9,7 +9,6 @@ from scipy.stats import wishart
 
 import statmech_attention as sma
 from layers import brute_force
-from statmech_attention.layers import Chain
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.theory import coordinates
@@ -171,22 +170,6 @@ def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
         np.array([np.inf, 1e3])
     )
     np.testing.assert_allclose(traced, sma.log_evidence(sweep)[1::-1, 0], rtol=1e-9)
-
-
-def test_what_finite_widths_bring_to_first_order():
-    """Slopes of the evidence in 1/N and in 1/d, from solves near either limit."""
-    heads = (SkipHeads(1, values=4), Heads(2, values=6))
-    data, physics = drawn(4), {"temperature": TEMPERATURE, "variance": (1.0, 0.7, 1.3, 0.9)}
-    slopes = np.asarray(sma.theory.evidence_slopes(sma.Problem(*data, layers=heads, **physics)))
-    inner = np.array([stage.inner for stage in Chain.of(heads).stages])
-    plain = tuple(type(one)(one.count) for one in heads)
-    none = sma.log_evidence(sma.solve(sma.Problem(*data, layers=plain, width=np.inf, **physics)))
-    for number in (2e3, 4e3):
-        one = [type(layer)(layer.count, values=number) for layer in heads]
-        wide = sma.log_evidence(sma.solve(sma.Problem(*data, layers=plain, width=number, **physics), tolerance=1e-10))
-        narrow = sma.log_evidence(sma.solve(sma.Problem(*data, layers=one, width=np.inf, **physics), tolerance=1e-10))
-        assert number * float(wide - none) == pytest.approx(slopes[~inner].sum(), rel=20 / number)
-        assert number * float(narrow - none) == pytest.approx(slopes[inner].sum(), rel=20 / number)
 
 
 def test_the_slopes_are_those_of_the_blocks():

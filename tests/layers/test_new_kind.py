@@ -176,16 +176,6 @@ def test_gains_are_those_of_the_attention():
     assert sma.layers.Chain.of((GAINS,)).keep([[1]])[0].layers == (GainHeads(1, (0.3,)),)
 
 
-def test_pruned_values_are_those_of_the_smaller_layer():
-    rng = np.random.default_rng(2)
-    inputs, matrix = rng.normal(size=(3, 4, 5)), rng.normal(size=(3, 3, 4, 4))
-    large = sma.attentioned_inputs(inputs, lambda _: [matrix], layers=(SelfHeads(3),))
-    small = sma.attentioned_inputs(inputs, lambda _: [matrix[:, [0, 2]]], layers=(SelfHeads(2),))
-    found = sma.keep_heads(large, [0, 2])
-    assert found.layers == small.layers
-    np.testing.assert_allclose(found.values, small.values, rtol=1e-12)
-
-
 def test_a_skip_over_scaled_tokens_is_the_same_layer():
     """Without other layers below: the tokens a x, and (Omega + b I) / a for the attention."""
     rng = np.random.default_rng(3)

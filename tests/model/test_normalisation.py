@@ -3,8 +3,6 @@
 import math
 from dataclasses import dataclass
 
-import hypothesis
-import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -124,22 +122,6 @@ def test_branches_have_scaled_matrices(norm, readout):
         column = np.eye(3)[0] if readout == "first" else np.full(3, 1 / 3)
         wanted = [inputs[example].T @ one @ other @ third @ last @ column for one in first for other in second]
         np.testing.assert_allclose(found.values[example], wanted, rtol=1e-12, atol=1e-13)
-
-
-@hypothesis.given(factor=st.floats(0.1, 10), layer=st.integers(0, 1), seed=st.integers(0, 1000))
-def test_a_factor_on_scales_is_one_on_what_they_scale(factor, layer, seed):
-    """On every path with post-norm; with pre-norm on those that pass the layer's heads, and not on its skip."""
-    rng = np.random.default_rng(seed)
-    inputs, matrices = rng.normal(size=(2, 3, 4)), [random_columns(rng, 2)] * 2
-    heads, scales = (sma.SkipHeads(2), sma.SkipHeads(2)), rng.uniform(0.5, 2, size=(2, 2, 3))
-    larger = scales * np.where(np.arange(2) == layer, factor, 1)[:, None, None]
-    through = sma.model.path_indices(heads)[:, layer] >= 0
-    for norm, factors in (("post", np.full(9, factor)), ("pre", np.where(through, factor, 1))):
-        bare, found = (
-            sma.attentioned_inputs(inputs, matrices, readout="last", layers=heads, scales=one, norm=norm)
-            for one in (scales, larger)
-        )
-        np.testing.assert_allclose(found.values, factors[None, :, None] * bare.values, rtol=1e-12, atol=1e-13)
 
 
 @dataclass(frozen=True)

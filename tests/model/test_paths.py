@@ -21,14 +21,3 @@ def test_attentioned_inputs_agree_with_products_along_each_path(heads, readout):
     np.testing.assert_allclose(
         xi.values, reference.attentioned_inputs(inputs, matrices, readout), rtol=1e-11, atol=1e-12
     )
-
-
-@pytest.mark.parametrize("readout", ["last", "first", "mean", 1])
-def test_attention_functions_and_their_matrices_give_the_same_paths(readout):
-    rng = np.random.default_rng(22)
-    inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
-    attention = sma.attention_from_products([rng.normal(size=(2, FEATURES, FEATURES)) for _ in range(2)])
-    found, wanted = (
-        sma.attentioned_inputs(inputs, one, readout=readout).values for one in (attention, attention(inputs))
-    )
-    np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)

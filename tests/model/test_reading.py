@@ -231,9 +231,10 @@ class Applied(torch.nn.Module):
 @pytest.mark.parametrize(
     ("use", "count", "message"),
     [
-        (lambda attend, x: attend[0](x) - attend[0](2 * x), 1, "got an attention that does not act on the output"),
-        (lambda attend, x: attend[0](x) + attend[1](x), 2, "got an attention that does not act on the output"),
-        (lambda attend, x: attend[2](attend[0](x) + attend[1](x)), 3, "got an attention that does not act"),
+        (lambda attend, x: attend[0](x) - attend[0](2 * x), 1, "got an attention that does not act, token"),
+        (lambda attend, x: attend[0](x) + attend[1](x), 2, "got an attention that does not act, token"),
+        (lambda attend, x: attend[2](attend[0](x) + attend[1](x)), 3, "got an attention that does not act, token"),
+        (lambda attend, x: attend[1](attend[0](x).flip(1)), 2, "got an attention that does not act, token"),
         (lambda attend, x: attend[0](x)[:, :2] + attend[1](x[:, :2]), 2, "got inputs of shapes"),
     ],
 )

@@ -75,21 +75,6 @@ def clean():
     return sample, products, sma.attention_from_products(products)(sample.inputs)
 
 
-def test_the_neighbour_head_looks_one_step_back_where_the_state_is_the_same(clean):
-    sample, _, attention = clean
-    first = np.asarray(attention[0])[:, 0]
-    # Logits: 20 one step back, 15 for the empty token, 10 for other tokens of the same state, 0 or less for the rest.
-    back, empty = 1 / (1 + math.exp(-5) + 30 * math.exp(-10)), 1 / (1 + 30 * math.exp(-5))
-    for matrix, hidden in zip(first, np.asarray(sample.hidden), strict=True):
-        for query in range(2, 31):
-            if hidden[query - 1] == hidden[query - 2]:
-                assert matrix[query - 1, query] > back
-            else:
-                assert matrix[0, query] > empty
-        assert matrix[0, 1] > empty  # nothing but the empty token is one step before the first
-        np.testing.assert_allclose(matrix[:, 0], 1 / 31, rtol=1e-9)
-
-
 def test_logits_of_the_neighbour_head_are_those_of_the_paper(clean):
     sample, products, _ = clean
     x, hidden = np.asarray(sample.inputs)[0], np.concatenate([[0.0], np.asarray(sample.hidden)[0]])

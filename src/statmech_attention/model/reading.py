@@ -31,7 +31,7 @@ def attention_from_torch(model: Any, inputs: Any, *, layers: Sequence[int] | Non
 
     Raises:
         ValueError: no such network, or attentions that are no chain: each has to act on one
-            sequence, and on the output of the one before.
+            sequence, and, token by token, on the output of the one before.
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
@@ -139,18 +139,20 @@ def _check_calls(torch, calls: list) -> None:
             got = f"{matrix[-1]} keys for {matrix[-2]} queries, as with add_bias_kv or add_zero_attn"
         elif number and before.query.shape != query.shape:
             got = f"inputs of shapes {tuple(before.query.shape)} and {tuple(query.shape)}"
-        elif number and not _depends(torch, query, before.output):
-            got = "an attention that does not act on the output of the one before"
+        elif number and not _follows(torch, call, before):
+            got = "an attention that does not act, token by token, on the output of the one before"
         if got:
             raise ValueError(f"model: wanted a chain of attentions among the same tokens, got {got}.")
 
 
-def _depends(torch, value, on) -> bool:
-    """True if the graph of a value leads back to another one."""
-    found = (
-        torch.autograd.grad(value.sum(), on, retain_graph=True, allow_unused=True) if value.requires_grad else [None]
-    )
-    return found[0] is not None
+def _follows(torch, call, before) -> bool:
+    """True if the first token that enters an attention depends on what left the one before at this token alone."""
+    if not call.query.requires_grad:
+        return False
+    axis = int(call.batch_first)
+    first = call.query.select(axis, 0).cumsum(-1).sum()  # weighted: a norm would keep the plain sum as it is
+    gradient = torch.autograd.grad(first, before.output, retain_graph=True, allow_unused=True)[0]
+    return gradient is not None and not gradient.narrow(axis, 1, gradient.shape[axis] - 1).any()
 
 
 def _check_found(model, found) -> None:
