@@ -1,6 +1,7 @@
-"""Attention heads, each with values of its own: equation (2)."""
+"""Attention heads: equation (2)."""
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,36 +10,8 @@ from statmech_attention import checks
 from statmech_attention.layers.kind import Layer, Narrow, root
 
 
-class ValueDimension:
-    """Base of kinds with a field `values`: the dimension $d$ of a head's values, or None."""
-
-    count: int
-    values: int | float | None
-
-    @property
-    def inner(self):
-        return self.values
-
-    @property
-    def skeleton(self):
-        return self if self.values is None else replace(self, values=1)
-
-    def _check_values(self) -> None:
-        if self.values is None:
-            return
-        number = checks.positive(f"{type(self).__name__}, values", self.values)
-        if not checks.concrete(number) or number < 1:
-            raise ValueError(f"values: wanted a known head dimension of at least 1, got {number!r}. Leave values out.")
-        number = int(number) if number == int(number) else number
-        object.__setattr__(self, "values", number if self.count else None)  # without heads nothing is narrow
-
-    def __repr__(self):
-        narrow = "" if self.values is None else f", values={self.values}"
-        return f"{type(self).__name__}(count={self.count}{narrow})"
-
-
 @dataclass(frozen=True, repr=False)
-class Heads(ValueDimension, Layer):
+class Heads(Layer):
     r"""$x^l = \frac{1}{\sqrt{N_l H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$, (2); a whole number in
     `layers` stands for it.
 
@@ -59,10 +32,30 @@ class Heads(ValueDimension, Layer):
 
     count: int
     values: int | float | None = field(default=None, kw_only=True)
+    least: ClassVar[int] = 1
 
     def __post_init__(self):
-        object.__setattr__(self, "count", checks.whole("Heads", self.count))
-        self._check_values()
+        name = type(self).__name__
+        object.__setattr__(self, "count", checks.whole(name, self.count, self.least))
+        if self.values is None:
+            return
+        number = checks.positive(f"{name}, values", self.values)
+        if not checks.concrete(number) or number < 1:
+            raise ValueError(f"values: wanted a known head dimension of at least 1, got {number!r}. Leave values out.")
+        number = int(number) if number == int(number) else number
+        object.__setattr__(self, "values", number if self.count else None)  # without heads nothing is narrow
+
+    def __repr__(self):
+        narrow = "" if self.values is None else f", values={self.values}"
+        return f"{type(self).__name__}(count={self.count}{narrow})"
+
+    @property
+    def inner(self):
+        return self.values
+
+    @property
+    def skeleton(self):
+        return self if self.values is None else replace(self, values=1)
 
     @property
     def value_matrices(self):

@@ -1,18 +1,17 @@
 """Attention heads beside a skip connection: a residual layer."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.layers.heads import Heads, ValueDimension
-from statmech_attention.layers.kind import Layer
+from statmech_attention.layers.heads import Heads
 
 
 @dataclass(frozen=True, repr=False)
-class SkipHeads(ValueDimension, Layer):
+class SkipHeads(Heads):
     r"""$x^l = x^{l-1} + \frac{1}{\sqrt{N H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$: (2) beside a skip connection.
 
     A path goes along the skip, branch 0, or through a head. $U^{(l)}$ has $U^{(l+1)}$ in its first
@@ -26,18 +25,9 @@ class SkipHeads(ValueDimension, Layer):
         ValueError: numbers out of range.
     """
 
-    count: int
-    values: int | float | None = field(default=None, kw_only=True)
     keeps = True
+    least = 0
     divisor = 1
-
-    def __post_init__(self):
-        object.__setattr__(self, "count", checks.whole("SkipHeads", self.count, 0))
-        self._check_values()
-
-    @property
-    def value_matrices(self):
-        return self.count
 
     def mixing(self, deviation):
         return np.diag([1.0] + [deviation] * self.count)
@@ -50,16 +40,12 @@ class SkipHeads(ValueDimension, Layer):
     def gains(self):
         return (1.0, *(1 / math.sqrt(self.count) for _ in range(self.count)))
 
-    @property
-    def _heads(self) -> Heads:
-        return Heads(self.count, values=self.values)
-
     def forward(self, values, hidden, matrix):
-        return hidden + self._heads.forward(values, hidden, matrix) if self.count else hidden
+        return hidden + super().forward(values, hidden, matrix) if self.count else hidden
 
     def attended(self, columns, matrix):
         along = columns[:, None]
-        return jnp.concatenate([along, self._heads.attended(columns, matrix)], axis=1) if self.count else along
+        return jnp.concatenate([along, super().attended(columns, matrix)], axis=1) if self.count else along
 
     def check_widths(self, layer, width_in, width_out):
         if checks.concrete(width_in, width_out) and width_in != width_out:

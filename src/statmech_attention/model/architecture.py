@@ -1,11 +1,9 @@
 """Sizes and prior variances of a network, checked and put into one shape."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -94,11 +92,7 @@ def _numbers(numbers) -> Float[Array | np.ndarray, " numbers"]:
 
 
 def _per_layer(name: str, value, count: int, meaning: str, infinite: bool = False) -> tuple:
-    if (
-        not isinstance(value, (Sequence, np.ndarray, jax.Array))
-        or isinstance(value, str)
-        or getattr(value, "ndim", 1) == 0
-    ):
+    if not isinstance(value, (tuple, list)) and not getattr(value, "ndim", 0):
         return (checks.positive(name, value, infinite=infinite),) * count
     if len(value) != count:
         raise ValueError(f"{name}: wanted one number or {count} of them, {meaning}, got {len(value)}.")

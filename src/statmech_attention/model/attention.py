@@ -227,8 +227,6 @@ def _bias(bias, queries: tuple):
     if bias is None:
         return None
     found = _layers("bias", bias, "heads tokens tokens")
-    tokens = found[0].shape[-1]
-    wanted = [(len(one), tokens, tokens) for one in queries]
-    if [one.shape for one in found] != wanted:
-        raise ValueError(f"bias: wanted shapes {wanted} of the layers, got {[one.shape for one in found]}.")
+    for one, other in zip(found, queries, strict=True):
+        checks.same("bias", "the heads", len(one), "the layer", len(other))
     return found
