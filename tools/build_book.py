@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
-from check_book import notebooks, page_names
+from check_book import notebooks
 from filelock import FileLock, Timeout
 from page_notebooks import address, export, launch
 
@@ -156,7 +156,7 @@ def rendered(root: Path, log) -> list[str]:
     if done.returncode:
         found = [line.strip().removeprefix(f"{root}{os.sep}") for line in lines if COMPLAINT.search(line)]
         return found or [f"Sphinx ended with status {done.returncode}."]
-    export(root, [name for name in page_names(root) if name in notebooks(root)[1]], build, where, branch)
+    export(root, list(notebooks(root)[1]), build, where, branch)
     return []
 
 

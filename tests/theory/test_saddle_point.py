@@ -8,10 +8,10 @@ import numpy as np
 import optimistix
 import pytest
 import reference
+from compilations import compilations
 from scipy.optimize import brentq
 
 import statmech_attention as sma
-from benchmarks.compilations import compilations
 from statmech_attention.theory import minimum
 from statmech_attention.theory.rows import reduced
 
