@@ -1,40 +1,13 @@
-"""Measures of kernels and of mean outputs, and the best predictor of hidden Markov chains."""
-
-import math
+"""Measures of kernels and of mean outputs."""
 
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from scipy.special import ndtr
-from scipy.stats import t
 
 from statmech_attention import checks
 from statmech_attention.model.accuracy import Estimate, hit
-from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory import Solution, kernel
-
-
-def training_kernel(solution: Solution) -> Float[Array, "..."]:
-    """Return the kernel (10) between the training inputs at a saddle point."""
-    problem = solution.problem
-    return kernel(problem.attentioned, problem.attentioned, solution.order_parameter, variance=problem.variance)
-
-
-def student(count: int) -> float:
-    """Return the number of standard errors on either side in the 95 % interval of a mean of `count` values."""
-    return float(t.ppf(0.975, count - 1))
-
-
-def half_interval(values) -> float:
-    """Return half of the 95 % interval of a mean, by Student's t."""
-    values = np.asarray(values, float)
-    return student(len(values)) * float(values.std(ddof=1)) / math.sqrt(len(values))
-
-
-def path_kernel(left: AttentionedInputs, right: AttentionedInputs, path: int, other_path: int):
-    r"""Return $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10), `(examples, others)`."""
-    return left.values[:, path] @ right.values[:, other_path].T / left.values.shape[-1]
 
 
 def principal_overlaps(

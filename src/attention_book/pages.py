@@ -1,10 +1,7 @@
-"""What pages of the book share: style, numbers of the text and of `book/claims.yaml`, tables, lines on records."""
+"""What pages of the book share: style, numbers of the text and of `book/claims.yaml`, tables."""
 
-import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attention_book.stats import Interval, written
@@ -100,46 +97,6 @@ def table(frame: "pd.DataFrame", formats: str | Mapping[Any, str | Callable] = "
     for row in rows.itertuples(index=False):
         lines.append("| " + " | ".join(map(text, row, rows.columns)) + " |")
     return Markdown("\n".join(lines))
-
-
-def in_powers(value: float, digits: int = 2) -> str:
-    """Write a number in powers of ten, such as "5.5 × 10⁻⁴"."""
-    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
-    if not int(exponent):
-        return mantissa
-    power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return power if mantissa == "1" else f"{mantissa} × {power}"
-
-
-def check(what: str, error, at_most: float) -> "Markdown":
-    """Assert that an equation holds up to rounding; return the line that says so."""
-    import numpy as np
-    from IPython.display import Markdown
-
-    worst = float(np.max(np.abs(error)))
-    assert worst <= at_most, f"{what}: wanted an error of at most {at_most:g}, got {worst:g}"
-    verb = "hold" if re.search(r"\)(?:,| and| to) \(", what) else "holds"
-    return Markdown(f"<small>✓ {what} {verb} to {in_powers(worst, 1) if worst else 'the last bit'}.</small>")
-
-
-def made(*paths: str | os.PathLike) -> "Markdown":
-    """Return a line on the dates, versions and machines of records."""
-    from IPython.display import Markdown
-
-    from attention_book import results
-
-    records = [results.record(path) for path in dict.fromkeys(map(Path, paths)) if path.is_file()]
-    if not records:
-        return Markdown("*Nothing is recorded here yet.*")
-    days = sorted(one["written"][:10] for one in records)
-    seconds = sum(one.get("wall_seconds") or 0.0 for one in records)
-    when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
-    package, jax, device = (
-        " and ".join(dict.fromkeys(one[name] for one in records)) for name in ("package", "jax", "device")
-    )
-    took = f", in {seconds / 60:.0f} min" if seconds >= 60 else ""
-    number = f"{len(records)} records, made" if len(records) > 1 else "Recorded"
-    return Markdown(f"{number} {when} by statmech_attention {package} with JAX {jax} on {device}{took}.")
 
 
 def versions() -> dict[str, str]:

@@ -45,7 +45,7 @@ def _figures():
 def test_every_panel_is_in_the_table_of_this_file():
     functions = {name: one for name, one in vars(plotting).items() if inspect.isfunction(one)}
     panels = {name for name, one in functions.items() if "axes" in inspect.signature(one).parameters}
-    assert panels - {"legend_above", "label_panels"} == set(PANELS)
+    assert panels - {"legend_above"} == set(PANELS)
 
 
 @pytest.mark.parametrize("name", PANELS)

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.measures import path_kernel
-from attention_book.pruning import head_confidence, path_covariance, taylor_importance
+from attention_book.pruning import head_confidence, taylor_importance
 from attention_book.training import trained_network
 from statmech_attention import pruning
 
-from .networks import EXAMPLES, contributions_of, network_of
+from .networks import contributions_of, network_of
 
 
 @pytest.mark.parametrize("heads", [(2, 3), (3, 1, 2), (4,)])
@@ -61,19 +60,6 @@ def test_beside_a_skip_an_entry_counts_by_its_weight_in_the_kernel():
     np.testing.assert_allclose(doubled, [1, 3 / 4])
     with pytest.raises(ValueError, match="^layers: wanted a layer with heads to score, got none"):
         sma.head_scores(np.eye(1), layers=(sma.Linear(),))
-
-
-def test_path_covariance_is_the_trace_of_centred_path_path_kernels():
-    parameters, inputs, _ = network_of((2, 2))
-    attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
-    attentioned = sma.attentioned_inputs(inputs, attention, readout="mean")
-    centring = np.eye(EXAMPLES) - np.full((EXAMPLES, EXAMPLES), 1 / EXAMPLES)
-    found = path_covariance(attentioned)
-    for one, other in [(0, 0), (1, 2), (3, 0)]:
-        kernel = np.asarray(path_kernel(attentioned, attentioned, one, other))
-        assert found[one, other] == pytest.approx(np.trace(centring @ kernel @ centring) / EXAMPLES, rel=1e-10)
-    with pytest.raises(ValueError, match="at least two examples"):
-        path_covariance(sma.attentioned_inputs(inputs[:1], attention, readout="mean"))
 
 
 def test_taylor_importance_is_the_gradient_of_a_gate_in_the_network_layer_by_layer():

@@ -9,7 +9,7 @@ import pytest
 import reference
 
 import statmech_attention as sma
-from attention_book.measures import centred_alignment, path_kernel, principal_overlaps
+from attention_book.measures import centred_alignment, principal_overlaps
 from attention_book.pruning import predictor_vectors
 from statmech_attention.theory.rows import compressed
 
@@ -32,15 +32,6 @@ def test_only_the_input_variance_enters_the_kernel():
     order_parameter = reference.random_order_parameters(rng, (2, 2))[0]
     plain = sma.kernel(xi, xi, order_parameter)
     np.testing.assert_allclose(sma.kernel(xi, xi, order_parameter, variance=(0.3, 5.0, 6.0, 7.0)), 0.3 * plain)
-
-
-def test_kernel_is_the_weighted_sum_of_path_kernels():
-    rng = np.random.default_rng(32)
-    left = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(3, 4, 5))), (2, 2))
-    right = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(2, 4, 5))), (2, 2))
-    order_parameter = reference.random_order_parameters(rng, (2, 2))[0]
-    total = sum(order_parameter[p, q] * path_kernel(left, right, p, q) for p in range(4) for q in range(4)) / 4
-    np.testing.assert_allclose(sma.kernel(left, right, order_parameter), total, rtol=1e-12)
 
 
 def test_principal_overlaps_of_a_kernel_built_from_known_components():

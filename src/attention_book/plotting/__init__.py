@@ -5,7 +5,6 @@ from attention_book.plotting.panels import (
     REGIME_COLOURS,
     REGIMES,
     attention_matrix,
-    label_panels,
     legend_above,
     new_figure,
     path_blocks,

@@ -109,12 +109,6 @@ def legend_above(axes: Axes, columns: int = 2) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=columns, borderaxespad=0, columnspacing=1.2)
 
 
-def label_panels(axes: Any) -> None:
-    """Write letters (a), (b), .. in the upper left corners of panels."""
-    for letter, panel in zip("abcdefghij", np.ravel(axes), strict=False):
-        panel.set_title(f"({letter})", loc="left", fontweight="bold")
-
-
 def arrow(axes, start, end, *, size: int, colour: str = DARK, **look) -> None:
     """Draw an arrow whose head has `size` points."""
     usual: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": size, "color": colour, "shrinkA": 0, "shrinkB": 0}

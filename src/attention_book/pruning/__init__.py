@@ -1,4 +1,4 @@
-"""Shares of paths and heads in an order parameter, and other ways to choose heads."""
+"""Costs of removing heads, and other ways to choose them."""
 
 from attention_book.pruning.baselines import Removals, every_removal, head_confidence, taylor_importance
 from attention_book.pruning.removal import (
@@ -9,4 +9,3 @@ from attention_book.pruning.removal import (
     pruning_curve,
     whole_and_without_each,
 )
-from attention_book.pruning.shares import path_covariance

@@ -10,12 +10,11 @@ written as a gate: $u\,\Phi(u)$. For fixed attention $\Omega$, scales $r$ and ga
 linear in $x$, up to constants.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 
@@ -81,23 +80,6 @@ def through_layers(
         return hidden, (hidden, attention, scales)
 
     return jax.lax.scan(layer, embeddings, (encoder.layers, head_gates))[1]
-
-
-def without_heads(encoder: Encoder, kept) -> Encoder:
-    """The smaller encoder of the heads kept, `(layers, heads)` of true and false, a tuple of its layers in `layers`."""
-    size = encoder.words.shape[1] // encoder.heads
-
-    def left(number, layer):
-        rows = np.flatnonzero(np.repeat(np.asarray(kept[number], bool), size))
-        entering = {
-            name: Affine(getattr(layer, name).weight[rows], getattr(layer, name).bias[rows])
-            for name in ("query", "key", "value")
-        }
-        return layer._replace(**entering, output=layer.output._replace(weight=layer.output.weight[:, rows]))
-
-    each = [jax.tree.map(lambda one: one[number], encoder.layers) for number in range(len(kept))]  # noqa: B023
-    layers: Any = tuple(left(number, layer) for number, layer in enumerate(each))
-    return replace(encoder, layers=layers)
 
 
 def mean_token(

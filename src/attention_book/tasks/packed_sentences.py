@@ -1,7 +1,7 @@
 """The pretrained encoder's attention of 200 questions, which comes with the book.
 
 They are the training sentences of split 0 of the book's first task, TREC's questions for a
-description (+1) or an entity (-1); `src/attention_book/tasks/packed/pack_sentences.py` makes the file. The questions come
+description (+1) or an entity (-1); `packed/pack_sentences.py` makes the file. The questions come
 without a licence, so the file has no text; but the encoder's vocabulary turns its embedded tokens
 into words again.
 """

@@ -19,7 +19,7 @@ from attention_book.encoder import (
     taylor_in_encoder,
     words,
 )
-from attention_book.tasks._encoder_layers import embedded, through_layers, without_heads
+from attention_book.tasks._encoder_layers import Affine, embedded, through_layers
 
 TRAINING = dict(epochs=2, rate=0.01, batch=10)
 
@@ -79,6 +79,23 @@ def test_lowest_layers_end_where_the_encoder_has_their_output(read):
     inside = np.arange(hidden.shape[1]) < read.tokens.lengths[:, None]
     mean = (hidden * inside[..., None]).sum(axis=1) / inside.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found, mean / np.linalg.norm(mean, axis=1, keepdims=True), rtol=1e-6, atol=1e-9)
+
+
+def without_heads(encoder, kept):
+    """The smaller encoder of the heads kept, `(layers, heads)` of true and false, a tuple of its layers in `layers`."""
+    size = encoder.words.shape[1] // encoder.heads
+
+    def left(number, layer):
+        rows = np.flatnonzero(np.repeat(np.asarray(kept[number], bool), size))
+        entering = {
+            name: Affine(getattr(layer, name).weight[rows], getattr(layer, name).bias[rows])
+            for name in ("query", "key", "value")
+        }
+        return layer._replace(**entering, output=layer.output._replace(weight=layer.output.weight[:, rows]))
+
+    each = [jax.tree.map(lambda one: one[number], encoder.layers) for number in range(len(kept))]  # noqa: B023
+    layers = tuple(left(number, layer) for number, layer in enumerate(each))
+    return replace(encoder, layers=layers)
 
 
 def test_fine_tuning_with_gates_at_zero_is_that_of_the_smaller_encoder(read):
