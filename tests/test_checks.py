@@ -119,7 +119,6 @@ BAD = [
         r"weights: .* got .*\(4,\)\)",
     ),
     (lambda: sma.model.normalisation_scales(weights(), 0 * INPUTS, MATRICES), "norm number 1 meets a token of zeros"),
-    (lambda: sma.model.mean_free(weights(width=1)), "weights: wanted widths of at least 2"),
     (lambda: weights(width=2.5), "width: wanted a whole number of at least 1, got 2.5"),
 ]
 

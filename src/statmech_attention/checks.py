@@ -83,11 +83,9 @@ def key(name: str, value) -> Any:
     """Return a JAX random key, of the new style or the old; refuse seeds and arrays of keys."""
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     new = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
-    if not new and (dtype != np.uint32 or not shape):
+    if shape != (() if new else (2,)) or not new and dtype != np.uint32:
         seed = value if is_whole(value, 0) else 0
-        raise ValueError(f"{name}: wanted a JAX random key, got {value!r:.60}. Write {name}=jax.random.key({seed}).")
-    if shape != (() if new else (2,)):
-        raise ValueError(f"{name}: wanted one JAX random key, got shape {shape}. Use jax.vmap.")
+        raise ValueError(f"{name}: wanted one JAX random key, got {value!r:.60}. Write {name}=jax.random.key({seed}).")
     return value
 
 

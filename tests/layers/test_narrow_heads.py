@@ -211,7 +211,7 @@ BAD = [
         lambda: Heads(2, values=0.5),
         r"values: wanted a known head dimension of at least 1, got 0\.5\. Leave values out",
     ),
-    (lambda: weights_of((Heads(2, values=2.5),)), "values: wanted a whole head dimension to draw weights, got 2.5"),
+    (lambda: weights_of((Heads(2, values=2.5),)), "values, of weights: wanted a whole number of at least 1, got 2.5"),
     (
         lambda: sma.posterior(
             sma.Problem(INPUTS, LABELS, layers=(Heads(2, values=2.5),), **SIZES), key=jax.random.key(0)

@@ -114,12 +114,7 @@ def regimes(spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD) -> Int[
 
     Returns:
         `Regime` as whole numbers, `(*batch,)`.
-
-    Raises:
-        ValueError: a single exponent.
     """
-    if spectrum.exponents.shape[-1] < 2:
-        raise ValueError("spectrum: wanted two exponents at least, got one. Compute it with count=2.")
     threshold = checks.positive("threshold", threshold)
     middle = np.asarray(spectrum.exponents)
     doubt = _ERRORS * np.asarray(spectrum.errors) + np.asarray(spectrum.rounding)

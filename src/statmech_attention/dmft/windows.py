@@ -63,10 +63,9 @@ def window_from_words(model: Dynamics, words: ArrayLike | Sequence, *, slot: int
     """
     words = checks.array("words", words, "tokens sites", double=True)
     checks.same("words", "words", words.shape[1], "the patterns' sites", model.patterns.sites)
-    if words.shape[0] > model.window:
-        raise ValueError(f"words: wanted at most {model.window} tokens, as many as fit, got {words.shape[0]}.")
-    if checks.concrete(words) and np.any(np.abs(np.asarray(words)) > 1):
-        raise ValueError("words: wanted bits +1 and -1, or their means in between, got some outside of [-1, 1].")
+    if words.shape[0] > model.window or checks.concrete(words) and np.any(np.abs(np.asarray(words)) > 1):
+        got = f"{words.shape[0]} tokens of up to {np.abs(words).max()}"
+        raise ValueError(f"words: wanted at most {model.window} tokens, of bits or means in [-1, 1], got {got}.")
     return window_of(_after_words(model, words, _slot(slot, model.window)), model)
 
 

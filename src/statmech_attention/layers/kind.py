@@ -85,9 +85,8 @@ class Kind(ABC):
         """Shapes of the arrays of weights; of $V$ and $O$ for an inner stage."""
         if self.inner is None:
             return (self.value_matrices, width_out, width_in)
-        if not checks.is_whole(self.inner, 1):
-            raise ValueError(f"values: wanted a whole head dimension to draw weights, got {self.inner} in {self}.")
-        shapes: Any = (self.value_matrices, self.inner, width_in), (self.value_matrices, width_out, self.inner)
+        count, inner = self.value_matrices, checks.whole("values, of weights", self.inner)
+        shapes: Any = (count, inner, width_in), (count, width_out, inner)
         return Narrow(*shapes)
 
     @property

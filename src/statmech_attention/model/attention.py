@@ -211,8 +211,6 @@ def _allowed(pairs, mask) -> Bool[Array | np.ndarray, "_examples tokens tokens"]
 
 def _layers(name: str, values, axes: str) -> tuple:
     """Check arrays, one per layer."""
-    if getattr(values, "ndim", 0) == len(axes.split()):
-        raise ValueError(f"{name}: wanted a sequence with one array per layer, got a single array. Write ({name},).")
     found = tuple(checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(values))
     if not found:
         raise ValueError(f"{name}: wanted at least one attention layer, got none: the set of paths is empty.")

@@ -85,14 +85,10 @@ def given_matrices(
 ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
     """Check matrices of `(examples, tokens, ..)` inputs, one array per layer; `free`: their sums may be any."""
     checks.choice("layout", layout, LAYOUTS)
-    if getattr(attention, "ndim", 0) == 4:
-        raise ValueError("attention: wanted a sequence with one array per layer, got a single array. Write (array,).")
     found = tuple(
         _layer(f"attention of layer {number}", one, shape, layout, mask, free)
         for number, one in enumerate(attention, start=1)
     )
-    if not found:
-        raise ValueError("attention: wanted at least one attention layer, got none: the set of paths is empty.")
     if not free and shape[1] > 1 and checks.concrete(*found):
         _check_read(found, True if mask is None else mask)
     return found

@@ -77,13 +77,7 @@ def mean_free(weights: Weights) -> Weights:
 
     Returns:
         `Weights` of the same shapes.
-
-    Raises:
-        ValueError: a width of 1, of which nothing is left.
     """
-    widths = (weights.projection.shape[-2], *(value.shape[-2] for value in weights.values))
-    if min(widths) < 2:
-        raise ValueError(f"weights: wanted widths of at least 2, since one direction goes, got {widths}.")
 
     def free(block, *axes):
         for axis in axes:
