@@ -84,8 +84,8 @@ def key(name: str, value) -> Any:
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     new = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     if shape != (() if new else (2,)) or not new and dtype != np.uint32:
-        seed = value if is_whole(value, 0) else 0
-        raise ValueError(f"{name}: wanted one JAX random key, got {value!r:.60}. Write {name}=jax.random.key({seed}).")
+        got, seed = f"an array of shape {shape}" if shape else f"{value!r:.60}", value if is_whole(value, 0) else 0
+        raise ValueError(f"{name}: wanted one JAX random key, got {got}. Write {name}=jax.random.key({seed}).")
     return value
 
 

@@ -75,21 +75,19 @@ def simulate(
         raise ValueError(f"copies: wanted 1 where words are kept, got {copies}. Take patterns of more sites.")
     many = model.at(beta=jnp.broadcast_to(model.beta, (replicas,)))
     rings = rings_of(initial_window(model) if window is None else window, many)
-    tables, counts = _sites(model) if "words" in keep else _groups(model)
+    tables, counts = model.patterns.words(), jnp.ones(model.patterns.sites)  # columns, and how many sites have each
+    if "words" not in keep:
+        tables, counts = _groups(tables)
     rings, kept = _simulate(laws_of(many), rings, tables, counts * copies, key, steps=steps, keep=keep)
     kept = {name: jnp.moveaxis(part, -1, 0) for name, part in kept.items()}
     words = kept.pop("words", None)
     return Simulation(Overlaps(**kept), window_of(rings, many), words)
 
 
-def _sites(model: Dynamics) -> tuple[Float[Array, "4 features sites"], Float[Array, " sites"]]:
-    """Return the words of all four matrices, and the number of sites per column: one."""
-    return model.patterns.words(), jnp.ones(model.patterns.sites)
-
-
-def _groups(model: Dynamics) -> tuple[Float[Array, "4 features groups"], Float[Array, " groups"]]:
+def _groups(
+    tables: Float[Array, "4 features sites"],
+) -> tuple[Float[Array, "4 features groups"], Float[Array, " groups"]]:
     """Return the distinct columns of all words, and the number of sites of each."""
-    tables = model.patterns.words()
     first, place = distinct_columns(tables.reshape(-1, tables.shape[2]))
     return tables[..., first], jnp.asarray(np.bincount(place), float)
 

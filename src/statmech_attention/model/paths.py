@@ -105,13 +105,13 @@ def attentioned_inputs(
     the readout's column alone: $O(\mathrm{tokens}^2)$ per path.
     """
     options: dict[str, Any] = {"layers": layers, "readout": readout, "scales": scales, "norm": norm}
-    if isinstance(inputs, Iterator):
-        parts = [attentioned_inputs(one, **options) for one in inputs]
-        return AttentionedInputs(jnp.concatenate([one.values for one in parts]), parts[0].chain)
-    if not isinstance(inputs, ReadAttention):
+    if not isinstance(inputs, (ReadAttention, Iterator)):
         return _seen(inputs, attention, layout=layout, mask=mask, **options)
     if attention is not None or mask is not None or layout != "key_query":
         raise ValueError("inputs: wanted attention that was read alone. Its mask is in read._replace(mask=..).")
+    if isinstance(inputs, Iterator):
+        parts = [attentioned_inputs(one, **options) for one in inputs]
+        return AttentionedInputs(jnp.concatenate([one.values for one in parts]), parts[0].chain)
     seen = _seen(inputs.inputs, inputs.attention, layout=layout, mask=inputs.mask, **options)
     if seen.chain.paths > 1 and checks.concrete(seen.values) and np.ptp(np.asarray(seen.values), axis=1).max() == 0:
         raise ValueError(
