@@ -26,7 +26,7 @@ def problem(values, labels):
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_dask_bag_adds_problems_although_a_worker_is_killed(tmp_path, monkeypatch):
+def test_dask_bag_adds_problems_although_a_worker_is_killed(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_ENABLE_X64", "1")
     mark = tmp_path / "killed"
 

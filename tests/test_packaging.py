@@ -127,7 +127,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 
 
 @pytest.mark.parametrize("minor", PYTHONS)
-def test_tested_versions_lie_within_the_bounds(minor):
+def test_tested_versions_lie_within_the_bounds_of_pyproject(minor):
     pins = map(Requirement, (ROOT / "constraints.txt").read_text().splitlines()[1:])
     here = [one for one in pins if one.marker is None or one.marker.evaluate({"python_version": minor})]
     pinned = {canonicalize_name(one.name): next(iter(one.specifier)).version for one in here}

@@ -26,7 +26,7 @@ console.log(JSON.stringify(found.map(({ U, accuracy }) => ({ U, accuracy }))));
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_solves_what_the_library_solves():
+def test_javascript_of_the_calculator_solves_what_the_library_solves():
     trial = sma.tasks.HiddenMarkov().trial(jax.random.key(5), 60, 200)
     script = live.calculator(trial).html.partition("const TASK = ")[2].partition(";\n")[0]
     points = json.dumps([(None if width == jnp.inf else width, *rest) for width, *rest in POINTS])
@@ -42,7 +42,7 @@ def test_solves_what_the_library_solves():
         assert abs(found["accuracy"] - sma.accuracy(mean, trial.test_labels)) <= 0.5 / len(mean)
 
 
-def test_rounding_is_small():
+def test_inputs_of_the_calculator_are_rounded_by_half_a_level():
     trial = sma.tasks.HiddenMarkov().trial(jax.random.key(5), 10, 10)
     apart = live.rounded(trial).train.values - trial.train.values
     assert 0 < jnp.abs(apart).max() <= jnp.abs(trial.train.values).max() / 2 / 127

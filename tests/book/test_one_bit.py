@@ -45,7 +45,7 @@ def found():
 
 
 @pytest.mark.parametrize("name", ["published", "cycle"])
-def test_the_overlaps_are_those_of_the_library(found, name):
+def test_javascript_overlaps_of_1_bit_attention_are_those_of_the_library(found, name):
     patterns, epsilon = {"published": (dmft.published_patterns(), 0.02), "cycle": (cycle(), 0.0)}[name]
     beta, gamma = np.array(POINTS).T
     model = dmft.dynamics(patterns, beta=beta, gamma=gamma, epsilon=epsilon)
@@ -53,7 +53,7 @@ def test_the_overlaps_are_those_of_the_library(found, name):
     np.testing.assert_allclose(found[name], wanted, rtol=0, atol=1e-9)
 
 
-def test_regimes_are_those_of_the_library(found):
+def test_javascript_regimes_of_1_bit_attention_are_those_of_the_library(found):
     model = dmft.dynamics(dmft.published_patterns(), beta=1.4, gamma=220.0, epsilon=0.02)
     window = dmft.advance(model, dmft.initial_window(model), steps=3000)
     exponent = float(dmft.lyapunov_spectrum(model, window, steps=6000, count=1).exponents[0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attention_book import tasks
-from attention_book.encoder import encoded_task, part_of, shuffled, tf_idf, uniform, words
+from attention_book.encoder import encoded_task, shuffled, tf_idf, uniform, words
 from attention_book.encoder.inputs import STEP
 
 
@@ -37,16 +37,7 @@ def test_inputs_of_all_directions_are_shifted_turned_and_scaled_from_those_of_al
     np.testing.assert_allclose(found.pooled, tasks.encode(read.encoder, read.tokens).pooled, rtol=1e-6)
 
 
-def test_some_sentences_are_taken_from_words_and_from_inputs():
-    read, rows = words("made", 0, 20, 10), [3, 25, 4]
-    taken = read.taken(rows)
-    np.testing.assert_array_equal(taken.labels, read.labels[rows])
-    np.testing.assert_array_equal(taken.tokens.ids, read.tokens.ids[rows])
-    whole = encoded_task(read, {"deep": [0]}, 15, 4).networks["deep"]
-    np.testing.assert_array_equal(part_of(whole, np.array(rows)).values, whole.values[np.array(rows)])
-
-
-def test_shuffling_moves_the_entries_of_queries_and_keys_alone():
+def test_shuffling_an_encoder_moves_the_entries_of_queries_and_keys_alone():
     encoder = words("made", 0, 60, 40).encoder
     first, second = (shuffled(encoder, 0, number) for number in (0, 1))
     assert any(not np.array_equal(*pair) for pair in zip(first.layers.query, second.layers.query, strict=True))
@@ -56,14 +47,14 @@ def test_shuffling_moves_the_entries_of_queries_and_keys_alone():
             np.testing.assert_array_equal(np.sort(before, axis=None), np.sort(after, axis=None))
 
 
-def test_uniform_attention_makes_all_heads_alike():
+def test_encoder_with_uniform_attention_has_equal_heads():
     read = words("made", 0, 30, 10)
     seen = encoded_task(read._replace(encoder=uniform(read.encoder)), {"deep": [0, 0]}, 20, 4).networks["deep"]
     for one, other in itertools.pairwise(range(seen.values.shape[1])):
         np.testing.assert_allclose(seen.values[:, one], seen.values[:, other], atol=STEP)
 
 
-def test_terms_are_weighted_by_how_few_sentences_have_them():
+def test_terms_of_sentences_are_weighted_by_their_rarity():
     tokens = tasks.Tokens(
         np.array([[0, 5, 5, 6, 1], [0, 5, 7, 1, 0], [0, 6, 7, 8, 1]]), np.array([5, 4, 5]), np.array([5, 4, 5])
     )

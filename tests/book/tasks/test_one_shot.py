@@ -36,7 +36,7 @@ def plain_token(task, sequences, example, image, row, column):
     return entries + task.positions[16 * image + 4 * row + column] + task.label_vectors[label]
 
 
-def test_tokens_agree_with_loops_over_entries(task, sample):
+def test_tokens_of_sequences_are_those_of_loops_over_entries(task, sample):
     assert sample.inputs.shape == (2000, 48, 192) == (2000, task.tokens, task.features)
     rng = np.random.default_rng(0)
     for example, image, row, column in rng.integers(0, (2000, 3, 4, 4), (40, 4)):
@@ -46,7 +46,7 @@ def test_tokens_agree_with_loops_over_entries(task, sample):
         np.testing.assert_allclose(found, wanted, atol=2e-6)
 
 
-def test_positions_are_sines_and_cosines_standardised_over_the_table(task):
+def test_position_codes_are_sines_and_cosines_standardised_over_the_table(task):
     plain = np.empty((48, 192))
     for token in range(48):
         for pair in range(96):
@@ -66,7 +66,7 @@ def test_every_sequence_is_a_one_shot_question(task, sample):
     assert np.all(drawings[:, 2] != drawings[:, 0]) and np.all(drawings[:, 2] != drawings[:, 1])
 
 
-def test_order_labels_question_and_drawings_are_fair(task, sample):
+def test_order_labels_and_drawings_of_sequences_are_equally_likely(task, sample):
     chosen, first = classes_of(task, sample.sequences), np.asarray(sample.sequences.first)
     as_first = chosen[:, 2] == chosen[:, 0]
     for share in (
@@ -104,7 +104,7 @@ def test_compact_form_of_tokens_is_the_token(task, sample):
     np.testing.assert_allclose(tokens, sample.inputs[:5], atol=1e-4)
 
 
-def test_patches_are_layer_normalised_and_empty_ones_vanish(task, sample):
+def test_patches_of_images_are_layer_normalised_and_empty_ones_vanish(task, sample):
     patches = normalised_patches(task.compact, sample.sequences.drawings[:50], jnp.float64).reshape(-1, 64)
     empty = np.all(np.asarray(patches) == 0, axis=1)
     assert empty.any()

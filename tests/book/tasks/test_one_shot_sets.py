@@ -16,7 +16,7 @@ def classes_of(task, drawings):
     return np.searchsorted(task.images.starts, np.asarray(drawings), side="right") - 1
 
 
-def test_the_first_test_set_is_in_distribution_with_classes_that_are_not_trained_on(suite):
+def test_first_test_set_has_classes_that_are_not_trained_on(suite):
     name, *others = suite.test_sets
     train = suite.train(jax.random.key(0), 200)
     test = suite.test(jax.random.key(1), 200, name)
@@ -26,7 +26,7 @@ def test_the_first_test_set_is_in_distribution_with_classes_that_are_not_trained
     assert not set(suite.split.train) & set(suite.split.test)
 
 
-def test_out_of_distribution_the_labelled_pair_and_the_third_image_are_of_different_parts(suite):
+def test_third_image_of_other_test_sets_is_of_another_part(suite):
     for name in list(suite.test_sets)[1:]:
         chosen = suite.test_sets[name]
         sample = suite.test(jax.random.key(2), 300, name)

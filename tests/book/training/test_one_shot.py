@@ -7,8 +7,6 @@ import optax
 import pytest
 
 import statmech_attention as sma
-from attention_book.tasks.glyph_images import glyph_split
-from attention_book.tasks.images import ImageSet
 from attention_book.tasks.one_shot import OneShot
 from attention_book.training import train
 from attention_book.training.path_form import initial
@@ -104,29 +102,6 @@ def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(task, split, tmp
 def test_training_that_diverges_raises(task, split):
     with pytest.raises(FloatingPointError, match="Lower learning_rate"):
         train(task, split, epochs=2, **TINY, learning_rate=1e9)
-
-
-def test_network_learns_to_compare_images_of_new_classes():
-    # One patch an image: each class a texture, each drawing of it a little noisy. Glyphs take thousands of steps.
-    rng = np.random.default_rng(0)
-    pixels = rng.integers(0, 256, (60, 1, 8, 8)) + rng.normal(0, 10, (60, 6, 8, 8))
-    pixels = np.clip(pixels, 0, 255).astype(np.uint8).reshape(-1, 8, 8)
-    images = ImageSet("textures", pixels, 6 * np.arange(61), tuple(map(str, range(60))))
-    done = train(
-        OneShot(images),
-        glyph_split(images),
-        layers=(2, 2),
-        width=64,
-        dimension=16,
-        seed=0,
-        epochs=100,
-        batch=64,
-        learning_rate=3e-3,
-        stop_after=200,
-        validate_every=200,
-        progress=False,
-    )
-    assert done.curve[0, 2] > 0.8 and done.curve[0, 4] > 0.8
 
 
 def test_resumed_training_with_skips_and_narrow_heads_ends_as_an_uninterrupted_one(task, split, tmp_path):

@@ -35,7 +35,7 @@ def both_outputs(task, heads, examples=9):
 
 
 @pytest.mark.parametrize("heads", HEADS)
-def test_outputs_and_gradients_agree_with_the_network_layer_by_layer(task, heads):
+def test_outputs_and_gradients_in_path_form_are_those_layer_by_layer(task, heads):
     by_paths, by_layers, sample = both_outputs(task, heads)
     parameters = parameters_of(heads)
 
@@ -72,7 +72,7 @@ def test_effective_vectors_beside_skips_are_written_out():
     assert relative(effective_vectors(parameters, layers=SKIPS), wanted) < 1e-5
 
 
-def test_initial_scale_and_its_variance_after_conversion():
+def test_initial_parameters_have_the_prior_variance_of_a_third():
     parameters = initial(jax.random.key(0), (2,), 200, 50, 192)
     for array, inputs in ((parameters.queries[0], 192), (parameters.values[0], 200), (parameters.projection, 192)):
         assert 0.99 < float(jnp.max(jnp.abs(array))) * np.sqrt(inputs) <= 1
@@ -81,7 +81,7 @@ def test_initial_scale_and_its_variance_after_conversion():
 
 
 @pytest.mark.parametrize("heads", [(2, 3), SKIPS])
-def test_biases_are_those_of_a_network_with_one_more_feature(task, heads):
+def test_biases_in_path_form_are_those_of_a_network_with_one_more_feature(task, heads):
     """The projection's bias is a weight on a feature that is 1 in every token and that queries and keys do not see."""
     parameters = jax.tree.map(lambda array: 3 * array, initial(jax.random.key(1), heads, 20, 8, 192, biases=True))
     plain = initial(jax.random.key(1), heads, 20, 8, 192)
