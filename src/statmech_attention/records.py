@@ -42,7 +42,7 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
         for stage, overlap in zip(problem.attentioned.chain.stages, thing.order_parameters, strict=True):
             axes = (*batch, *stage.axes[: overlap.ndim - len(batch)])
             variables[stage.variable] = (axes, np.asarray(overlap))
-    attributes = {"layers": json.dumps(layers_to_json(problem.layers))}
+    attributes = {"layers": json.dumps(layers_to_json(problem.layers)), "start": getattr(thing, "start", "")}
     return write_netcdf(xr.Dataset(variables, attrs=attributes), path)
 
 
@@ -94,4 +94,5 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution:
     if "action" not in dataset:
         return problem
     overlaps = tuple(jnp.asarray(dataset[stage.variable].values) for stage in Chain.of(layers).stages)
-    return Solution(problem, overlaps, *(jnp.asarray(dataset[name].values) for name in _NUMBERS))
+    found = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS}
+    return Solution(problem, overlaps, **found, start=dataset.attrs.get("start", "prior"))

@@ -115,8 +115,6 @@ def test_kept_weights_are_those_of_the_chain():
     overlaps = brute_force.order_parameters(values, one["readout"].values, CHAINS["heads, skip, two outputs"][0])
     for name, overlap in zip(("order_parameter", "order_parameter_2", "order_parameter_3"), overlaps, strict=True):
         np.testing.assert_allclose(one[name], overlap, rtol=1e-12, atol=1e-14)
-    again = sampling.weights_posterior(problem, key=jax.random.key(16), start=found, **options)
-    assert again["output"].shape == found["output"].shape
 
 
 def test_the_first_correction_takes_most_of_the_gap_to_the_exact_posterior():

@@ -26,8 +26,8 @@ def log_gammas(position, shape):
 
 def drawn(potential, data, size, **settings):
     starts = np.zeros((4, size))
-    data = (data, settings["warmup"])
-    return _chains.run(hamiltonian(potential, record), data, starts, jax.random.key(3), **settings)
+    data, chains = (data, settings["warmup"]), sma.Chains(**settings)
+    return _chains.run(hamiltonian(potential, record), data, starts, jax.random.key(3), chains)
 
 
 def test_a_normal_takes_one_step_a_draw_and_accepts_it():

@@ -49,6 +49,16 @@ def test_a_second_minimum_is_found_and_is_one_of_the_formula(numbers):
         assert abs(around(here) - float(one.action)) < 1e-8
 
 
+def test_fit_ends_at_the_lowest_minimum():
+    problem, _, _ = drawn(*TWO[2])
+    fitted = sma.fit(problem, chosen="temperature")
+    prior, lowest = sma.solve(fitted.solution.problem), minima(fitted.solution.problem)[0]
+    assert (prior.start, lowest.start) == ("prior", "narrow")
+    assert (
+        sma.log_evidence(prior) + 10 < fitted.log_evidence == pytest.approx(float(sma.log_evidence(lowest)), abs=1e-6)
+    )
+
+
 def test_one_minimum_where_noise_is_less_correlated():
     problem, _, _ = drawn(0.95, 0.5, 200, 20, 0.05)
     assert len(minima(problem)) == 1

@@ -130,7 +130,7 @@ def test_fewer_heads_see_the_same_rows_and_new_examples_are_refused():
             problem.replace(**changes)
     for call in (
         lambda: sma.select_heads(problem, keep=1),
-        lambda: sma.training.attention_evidence(lambda theta: problem, {"a": jnp.zeros(1)}),
+        lambda: sma.training.learn_attention(lambda theta: problem, {"a": jnp.zeros(1)}),
     ):
         with pytest.raises(ValueError, match="^problem: wanted single examples for"):
             call()

@@ -21,7 +21,6 @@ from statmech_attention.sampling.diagnostics import (
     MixingWarning,
     effective_size,
     estimate,
-    inference_data,
     prediction,
     r_hat,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "effective_size",
     "estimate",
     "importance",
-    "inference_data",
     "posterior",
     "prediction",
     "predictors",

@@ -1,7 +1,6 @@
 """The arguments that the samplers share, checked before anything is compiled."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
@@ -57,10 +56,8 @@ def whole_widths(architecture: Architecture) -> tuple[int, ...]:
     return tuple(checks.whole("values" if stage.inner else "width", width) for stage, width in stages)
 
 
-def run_options(chains: Chains, warmup: int) -> dict[str, Any]:
+def with_warmup(chains: Chains, warmup: int) -> Chains:
     """The settings of a run; `warmup` is the sampler's default."""
     if not isinstance(chains, Chains):
         raise ValueError(f"chains: wanted sma.Chains(draws=.., count=..), got {chains!r}.")
-    chains = chains if chains.warmup is not None else replace(chains, warmup=warmup)
-    names = ("draws", "warmup", "thinning", "progress")
-    return {name: getattr(chains, name) for name in names} | {"chain_method": chains.method}
+    return chains if chains.warmup is not None else replace(chains, warmup=warmup)

@@ -15,6 +15,8 @@ from numpyro.infer.hmc import hmc
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
+from statmech_attention.sampling._arguments import Chains
+
 _BLOCK = 50  # draws between two looks at the progress bar
 
 
@@ -52,28 +54,18 @@ def nuts(potential: Callable, record: Callable, static, *, warmup: int, step_siz
     return Transition(begin, jax.jit(go_on), keep)
 
 
-def run(
-    transition: Transition,
-    data: Any,
-    starts: Any,
-    key,
-    *,
-    warmup: int,
-    draws: int,
-    thinning: int = 1,
-    chain_method: str = "auto",
-    progress: bool | None = None,
-) -> dict[str, np.ndarray]:
+def run(transition: Transition, data: Any, starts: Any, key, chains: Chains) -> dict[str, np.ndarray]:
     """Run chains from `starts`; return by name arrays `(chains, draws, ..)`.
 
     With a thread per chain no chain waits for the longest trajectory of the others, and NUTS need
     not copy its whole tree at every step.
     """
-    together = chain_method == "vectorized" or (chain_method == "auto" and jax.default_backend() != "cpu")
+    assert chains.warmup is not None  # see `with_warmup`
+    together = chains.method == "vectorized" or (chains.method == "auto" and jax.default_backend() != "cpu")
     begin, advance = _compiled(transition, together)
-    chains = jax.tree.leaves(starts)[0].shape[0]
-    first = (_keys(key, chains), starts)
-    groups = [first] if together else [jax.tree.map(lambda leaf, n=n: leaf[n], first) for n in range(chains)]
+    first = (_keys(key, chains.count), starts)
+    apart = [jax.tree.map(lambda leaf, chain=chain: leaf[chain], first) for chain in range(chains.count)]
+    groups = [first] if together else apart
     # No draws yet: threads that start at once would all compile the same function.
     states = [advance(begin(*group, data), data, 0, 1)[0] for group in groups]
     double = jax.config.read("jax_enable_x64")
@@ -85,12 +77,12 @@ def run(
         return state, {name: np.asarray(values if together else values[None]) for name, values in block.items()}
 
     kept = []
-    # `progress` None leaves it to tqdm, which shows nothing outside a terminal.
-    bar = tqdm(total=warmup + draws, unit="draw", disable=None if progress is None else not progress)
+    hidden = None if chains.progress is None else not chains.progress  # None: outside a terminal
+    bar = tqdm(total=chains.warmup + chains.draws, unit="draw", disable=hidden)
     # Chains have a thread each. A factorisation that is divided among threads as well waits for all of them.
     alone = contextlib.nullcontext() if together else threadpool_limits(1, user_api="blas")
     with bar, alone, ThreadPoolExecutor(os.cpu_count()) as pool:
-        for what, total, every in (("warm-up", warmup, 1), ("draws", draws, thinning)):
+        for what, total, every in (("warm-up", chains.warmup, 1), ("draws", chains.draws, chains.thinning)):
             bar.set_description(what, refresh=False)
             for done in range(0, total, _BLOCK):
                 count = min(_BLOCK, total - done)

@@ -1,12 +1,12 @@
-"""The posterior density of the order parameters, and the Gaussian at its mode.
+"""The posterior density of the order parameters, and Gaussians at its modes.
 
-The kernel is linear in $U$. If the pairs' kernels fit into memory, $K(U)$ and the gradient cost one
-matrix product each, shared by all chains, besides a Cholesky factor and an inverse per chain. With
-$R = (K + T)^{-1}$ and $v = R Y$:
+The kernel is linear in $U$, so that $K(U)$ and the gradient cost one product each with the kernels
+of all pairs of paths, besides a Cholesky factor and an inverse. With $R = (K + T)^{-1}$ and $v = R Y$:
 
     d(P E) = tr(R dK) - v^T dK v,       dR = -R dK R
 """
 
+from collections.abc import Iterator
 from functools import partial
 from itertools import combinations_with_replacement
 from typing import NamedTuple
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from statmech_attention.compiling import quick_jit
 from statmech_attention.sampling._bartlett import chain_potential
 from statmech_attention.theory.coordinates import (
     Factors,
@@ -29,67 +30,66 @@ from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.regression import Regression
 from statmech_attention.theory.rows import reduced
-from statmech_attention.theory.trust_region import exact_step, minimise
+from statmech_attention.theory.trust_region import Outcome, exact_step, minimise
 
-LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
-_MAX_STEPS = 100  # to the mode
+_MAX_STEPS = 100  # to a mode
 _AT_ONCE = 16  # columns of a Hessian that are computed together
+_NARROWER = 20.0  # as in `theory.minima`
+_SAME = 1e-3  # difference of two coordinates that are one
 
 
 class Posterior(NamedTuple):
-    """Arrays that the density depends on besides the point; one of `products` and `inputs` is None.
+    """Arrays that the density depends on besides the point.
 
     With several outputs, every pair (example, output) is an example here, and every pair (path,
-    output) a path. `products` are the scaled kernels of all pairs of paths; `inputs` are scaled so
-    that the kernel is their product. `action` is the theory's problem, if its dense Hessian is the
-    cheaper one; `beyond` is the number of examples that a reduced problem has rotated away.
+    output) a path. `products` are the scaled kernels of all pairs of paths, their lower triangles.
+    `action` is the theory's problem, if its dense Hessian is the cheaper one; `dropped` is the
+    number of examples that a reduced problem has rotated away.
     """
 
-    products: Float[Array, "pairs entries"] | None
-    inputs: Float[Array, "examples paths features"] | None
+    products: Float[Array, "pairs entries"]
     labels: Float[Array, " examples"]
     temperature: Float[Array, ""]
     widths: Float[Array, " stages"]
     action: ActionProblem | None
-    beyond: Float[Array, ""] | None
+    dropped: Float[Array, ""]
 
 
 class Laplace(NamedTuple):
-    r"""A Gaussian approximation of the posterior: point = mode + $W y$ with nearly standard normal $y$, $W$ the `root`.
+    r"""A Gaussian approximation at a mode: point = mode + $W y$ with nearly standard normal $y$, $W$ the `root`.
 
     `potential` is minus the logarithm of the unnormalised density at the mode, `logdet` is
-    $\ln |\det W|$.
+    $\ln |\det W|$. Of several modes every array has a leading axis.
     """
 
-    mode: Float[Array, " coordinates"]
-    root: Float[Array, "coordinates coordinates"]
-    potential: Float[Array, ""]
-    logdet: Float[Array, ""]
+    mode: Float[Array, "*modes coordinates"]
+    root: Float[Array, "*modes coordinates coordinates"]
+    potential: Float[Array, "*modes"]
+    logdet: Float[Array, "*modes"]
 
 
 def posterior_density(problem: Problem) -> Posterior:
-    """The density's data, with the pairs' kernels where they fit."""
+    """The arrays of a problem's density."""
     inputs = problem.attentioned
     data = reduced(inputs, problem.labels)
     dense = is_dense("auto", data.inputs)
-    action = action_on(data, kept_pairs(data.inputs, dense), problem) if dense else None
     scaled = np.sqrt(kernel_scale(inputs, problem.variance)) * np.asarray(kernel_inputs(inputs))
-    widths = jnp.array(problem.architecture.stage_widths, float)
-    beyond = None if problem.count is None else jnp.asarray(problem.dropped, float)
-    rest = (problem.labels.reshape(-1), jnp.asarray(problem.temperature, float), widths, action, beyond)
-    examples, paths, _ = scaled.shape
-    if paths * (paths + 1) // 2 * examples**2 > LARGEST_PRODUCTS:
-        return Posterior(None, jnp.asarray(scaled), *rest)
-    return Posterior(jnp.asarray(pair_products(scaled, scaled)), None, *rest)
+    lower = np.tril_indices(len(scaled))
+    return Posterior(
+        products=jnp.asarray(np.stack([product[lower] for product in pair_products(scaled, scaled)])),
+        labels=problem.labels.reshape(-1),
+        temperature=jnp.asarray(problem.temperature, float),
+        widths=jnp.array(problem.architecture.stage_widths, float),
+        action=action_on(data, kept_pairs(data.inputs, dense), problem) if dense else None,
+        dropped=jnp.asarray(problem.dropped, float),
+    )
 
 
-def pair_products(left, right) -> Float[np.ndarray, "pairs entries"]:
-    """The kernel's coefficients of all entries of $U$ on and above the diagonal, both orders of a pair together."""
-    rows = []
+def pair_products(left, right) -> Iterator[Float[np.ndarray, "rows columns"]]:
+    """The kernel's coefficients of every entry of $U$ on and above the diagonal, both orders of a pair together."""
     for p, q in combinations_with_replacement(range(left.shape[1]), 2):
         product = left[:, p] @ right[:, q].T
-        rows.append((product if p == q else product + left[:, q] @ right[:, p].T).ravel())
-    return np.stack(rows)
+        yield product if p == q else product + left[:, q] @ right[:, p].T
 
 
 def packed(overlap: Float[Array, "paths paths"]) -> Float[Array, " pairs"]:
@@ -97,39 +97,56 @@ def packed(overlap: Float[Array, "paths paths"]) -> Float[Array, " pairs"]:
     return overlap[np.triu_indices(overlap.shape[0])]
 
 
-def potential(point: Float[Array, " coordinates"], data: Posterior, factors: Factors) -> Float[Array, ""]:
+def potential(point: Float[Array, " coordinates"], data: Posterior, factors: Factors, weight=1.0) -> Float[Array, ""]:
     r"""$-\ln p(\text{point} | D)$ up to a constant: half of $N$ times the action, and a term of order one."""
-    return half_action(point, data, factors) + order_one(point, factors)
+    return half_action(point, data, factors, weight) + order_one(point, factors)
 
 
-def half_action(point: Float[Array, " coordinates"], data: Posterior, factors: Factors) -> Float[Array, ""]:
-    r"""$\frac{N}{2} S$ with $N$ the largest width, minus its smallest value without labels: (11)."""
-    return chain_potential(point, data.widths, factors) + 0.5 * label_energy(order_parameter(point, factors), data)
+def half_action(point: Float[Array, " coordinates"], data: Posterior, factors: Factors, weight=1.0) -> Float[Array, ""]:
+    r"""$\frac{N}{2} S$ with $N$ the largest width, minus its smallest value without labels, of this weight: (11)."""
+    energy = label_energy(order_parameter(point, factors), data)
+    return chain_potential(point, data.widths, factors) + 0.5 * weight * energy
 
 
-@jax.jit
-def laplace(data: Posterior, start: Float[Array, " coordinates"], factors: Factors) -> Laplace:
-    """Newton steps to the mode, and the Hessian there."""
+def gaussians_at_modes(data: Posterior, factors: Factors) -> Laplace:
+    """Gaussians at the modes of the density that differ, one or two, the heaviest first.
+
+    As in `theory.minima`: from the prior, and from where labels of twenty times the weight lead.
+    """
+    prior = np.zeros(factors.coordinates)
+    first, _ = _laplace(data, prior, factors, 1.0)
+    narrow, _ = _laplace(data, prior, factors, _NARROWER)
+    other, converged = _laplace(data, narrow.mode, factors, 1.0)
+    found = [first]
+    if converged and np.max(np.abs(np.asarray(other.mode) - np.asarray(first.mode))) > _SAME:
+        found = sorted([first, other], key=lambda one: float(one.potential - one.logdet))
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)
+
+
+@quick_jit
+def _laplace(data: Posterior, start: Float[Array, " coordinates"], factors: Factors, weight) -> tuple[Laplace, Array]:
+    """Newton steps to a mode at this weight of the labels, the Hessian there, and whether it was reached."""
     derivatives = _own_derivatives if data.action is None else _derivatives_of_action
     # Of the order of the posterior's own width, which is the inverse root of N, this is nothing.
     tolerance = 1e-6 * jnp.sqrt(jnp.max(data.widths[factors.outer]))
-    local = partial(derivatives, data=data, factors=factors)
+    local = partial(derivatives, data=data, factors=factors, weight=weight)
     found = minimise(local, exact_step, start, tolerance, jnp.int32(_MAX_STEPS))
     values, vectors = jnp.linalg.eigh(found.curvature)
     values = jnp.maximum(values, 1e-8 * values[-1])
-    return Laplace(found.point, vectors / jnp.sqrt(values)[None, :], found.value, -0.5 * jnp.sum(jnp.log(values)))
+    root, logdet = vectors / jnp.sqrt(values)[None, :], -0.5 * jnp.sum(jnp.log(values))
+    return Laplace(found.point, root, found.value, logdet), found.outcome == Outcome.CONVERGED
 
 
-def _own_derivatives(point, data: Posterior, factors: Factors):
+def _own_derivatives(point, data: Posterior, factors: Factors, weight):
     """Value, gradient and Hessian of the potential, the Hessian column by column."""
-    value, gradient = jax.value_and_grad(potential)(point, data, factors)
-    return value, gradient, hessian(lambda p: potential(p, data, factors), point)
+    local = partial(potential, data=data, factors=factors, weight=weight)
+    return *jax.value_and_grad(local)(point), hessian(local, point)
 
 
-def _derivatives_of_action(point, data: Posterior, factors: Factors):
+def _derivatives_of_action(point, data: Posterior, factors: Factors, weight):
     """The same from the action's, whose Hessian is made from matrix products."""
     assert data.action is not None  # or the potential's own derivatives are taken
-    problem = data.action._replace(temperature=data.temperature)
+    problem = data.action._replace(temperature=data.temperature, alpha=weight * data.action.alpha)
     value, gradient, curvature = dense_hessian(point, problem, factors)
     half = 0.5 * jnp.max(data.widths[factors.outer])
     least = jnp.sum(layer_shares(problem.shares, factors) * logarithms(factors))
@@ -146,33 +163,43 @@ def hessian(function, point: Float[Array, " coordinates"]) -> Float[Array, "coor
     return 0.5 * (matrix + matrix.T)
 
 
+@jax.custom_jvp
 def label_energy(overlap: Float[Array, "paths paths"], data: Posterior) -> Float[Array, ""]:
-    r"""$P E(U) = \ln\det(K + T) + Y^\top (K + T)^{-1} Y$, (12)."""
-    nats, _ = _nats_and_inverse(kernel(overlap, data), data)
-    # Where the kernel of a reduced problem vanishes, K + T is T.
-    return nats if data.beyond is None else nats + data.beyond * jnp.log(data.temperature)
+    r"""$P E(U) = \ln\det(K + T) + Y^\top (K + T)^{-1} Y$, (12); differentiable in $U$ alone."""
+    nats = Regression.of(kernel(overlap, data), data.temperature, data.labels).nats
+    return nats + data.dropped * jnp.log(data.temperature)
+
+
+@label_energy.defjvp
+def _energy_change(primals, tangents):
+    """By automatic differentiation the products with lower triangles would be slower."""
+    (overlap, data), (change, _) = primals, tangents
+    logdet, inverse = _inverse(kernel(overlap, data), data.temperature)
+    solved = inverse @ data.labels
+    rows, columns = np.tril_indices(len(solved))
+    slope = (inverse - jnp.outer(solved, solved))[rows, columns] * np.where(rows == columns, 1.0, 2.0)
+    nats = logdet + data.labels @ solved + data.dropped * jnp.log(data.temperature)
+    return nats, (data.products @ slope) @ packed(change)
 
 
 def kernel(overlap: Float[Array, "paths paths"], data: Posterior) -> Float[Array, "examples examples"]:
     """$K(U)$; $U$ symmetric."""
-    examples = data.labels.shape[0]
-    if data.products is not None:
-        return (packed(overlap) @ data.products).reshape(examples, examples)
-    assert data.inputs is not None  # one of the two is there
-    weighted = jnp.einsum("eai,ab->ebi", data.inputs, overlap)
-    return weighted.reshape(examples, -1) @ data.inputs.reshape(examples, -1).T
+    examples = len(data.labels)
+    rows, columns = np.tril_indices(examples)
+    places = np.zeros((examples, examples), dtype=np.int32)
+    places[rows, columns] = places[columns, rows] = np.arange(len(rows))
+    return (packed(overlap) @ data.products)[places]
 
 
 @jax.custom_jvp
-def _nats_and_inverse(kernel: Float[Array, "examples examples"], data: Posterior):
-    """$P E$ of a kernel matrix, and $R$; differentiable in the kernel alone."""
-    fit = Regression.of(kernel, data.temperature, data.labels)
-    return fit.nats, fit.solve(jnp.eye(len(data.labels)))
+def _inverse(kernel: Float[Array, "examples examples"], temperature):
+    r"""$\ln\det(K + T)$ and $R$; differentiable in the kernel alone."""
+    fit = Regression.of(kernel, temperature, jnp.zeros(len(kernel)))
+    return fit.logdet, fit.solve(jnp.eye(len(kernel)))
 
 
-@_nats_and_inverse.defjvp
-def _change(primals, tangents):
-    nats, inverse = _nats_and_inverse(*primals)
-    change, solved = tangents[0], inverse @ primals[1].labels
-    slope = inverse - jnp.outer(solved, solved)
-    return (nats, inverse), (jnp.sum(slope * change), -inverse @ change @ inverse)
+@_inverse.defjvp
+def _inverse_change(primals, tangents):
+    logdet, inverse = _inverse(*primals)
+    change, _ = tangents
+    return (logdet, inverse), (jnp.sum(inverse * change), -inverse @ change @ inverse)

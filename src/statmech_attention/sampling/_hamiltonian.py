@@ -52,57 +52,77 @@ class State(NamedTuple):
 
 @lru_cache(maxsize=64)
 def hamiltonian(potential: Callable, record: Callable) -> Transition:
-    """The chain of (position, data) functions, started from a standard normal; cached.
+    """The chain of (position, data) functions, started from a standard normal around the position; cached.
 
     Its data is a pair: the functions' data, and the number of iterations in which the step adapts.
     """
     start_average, update_average = dual_averaging()
 
     def begin(key, position, data):
-        key, start, _ = _drawn(key, position)
+        key, spread, _ = _drawn(key, position)
         step, nothing = jnp.asarray(math.log(_STEP), float), jnp.zeros(())
         average = (step, step, *start_average(step)[2:])
+        start = position + spread
         return State(*_drawn(key, position), start, nothing, jnp.zeros_like(start), jnp.zeros((), int), average)
 
     def advance(state: State, data):
         data, warmup = data
+        adapting = state.iteration < warmup
         place, luck = state.uniforms
         angle = 0.5 * jnp.pi * (1 + _SPREAD * (2 * place - 1))
-        now, mean, *_ = state.average
-        step = jnp.exp(jnp.where(state.iteration < warmup, now, mean))
+        step = jnp.exp(jnp.where(adapting, *state.average[:2]))
         steps = jnp.ceil(jnp.clip(angle / step, 1, _MOST_STEPS)).astype(int)
-
-        def leap(index, carry):
-            position, momentum, known, start = carry
-            # Step 0 does not move, and only evaluates potential and gradient: the gradient is compiled in one place.
-            turn = jnp.where(index == 0, 0.0, angle / steps)
-            momentum = momentum - 0.5 * turn * (known[1] - position)
-            cosine, sine = jnp.cos(turn), jnp.sin(turn)
-            position, momentum = cosine * position + sine * momentum, cosine * momentum - sine * position
-            known = jax.value_and_grad(potential)(position, data)
-            momentum = momentum - 0.5 * turn * (known[1] - position)
-            return position, momentum, known, jax.tree.map(partial(jnp.where, index == 0), known, start)
-
-        known = state.potential, state.gradient
-        carry = state.position, state.momentum, known, known
-        first = jnp.where(state.iteration == 0, 0, 1)
-        position, momentum, end, start = jax.lax.fori_loop(first, steps + 1, leap, carry)
+        position, momentum, end, start = _trajectory(potential, data, state, angle, steps)
         change = end[0] - start[0] + 0.5 * (momentum @ momentum - state.momentum @ state.momentum)
-        change = jnp.where(jnp.isnan(change), jnp.inf, change)
-        chance = jnp.exp(-jnp.maximum(change, 0.0))
-        taken = partial(jnp.where, luck < chance)
-        position, known = jax.tree.map(taken, (position, end), (state.position, start))
-        adapted = update_average(_ACCEPTANCE - chance, state.average)
-        average = jax.tree.map(partial(jnp.where, state.iteration < warmup), adapted, state.average)
+        change, chance = _chance(change)
+        position, (height, slope) = _where(luck < chance, (position, end), (state.position, start))
+        average = _where(adapting, update_average(_ACCEPTANCE - chance, state.average), state.average)
         numbers = {"steps": steps, "diverging": change > _LARGEST_ERROR, "acceptance": chance}
-        own, momentum, uniforms = _drawn(state.key, position)
-        height, slope = known
-        return State(own, momentum, uniforms, position, height, slope, state.iteration + 1, average), numbers
+        key, momentum, uniforms = _drawn(state.key, position)
+        return State(key, momentum, uniforms, position, height, slope, state.iteration + 1, average), numbers
 
     def keep(state, data):
         return {"potential": state.potential, **record(state.position, data[0])}
 
     return Transition(begin, jax.jit(advance), jax.jit(keep))
+
+
+def _trajectory(potential: Callable, data, state: State, angle, steps):
+    """End and last momentum of a trajectory, value and gradient of the potential at the end and at the start.
+
+    At iteration 0 these are unknown at the start. A step 0 that does not move evaluates them there,
+    so that the gradient is compiled in one place.
+    """
+    evaluate = jax.value_and_grad(lambda position: potential(position, data))
+
+    def step(index, carry):
+        *moving, start = carry
+        part = jnp.where(index == 0, 0.0, angle / steps)
+        moved = _leap(part, lambda position, known: known[1] - position, evaluate, *moving)
+        return *moved, _where(index == 0, moved[2], start)
+
+    known = state.potential, state.gradient
+    first = jnp.where(state.iteration == 0, 0, 1)
+    return jax.lax.fori_loop(first, steps + 1, step, (state.position, state.momentum, known, known))
+
+
+def _leap(part, force: Callable, evaluate: Callable, position, momentum, known):
+    """Half a kick, a rotation by the angle `part`, half a kick."""
+    cosine, sine = jnp.cos(part), jnp.sin(part)
+    momentum = momentum - 0.5 * part * force(position, known)
+    position, momentum = cosine * position + sine * momentum, cosine * momentum - sine * position
+    known = evaluate(position)
+    return position, momentum - 0.5 * part * force(position, known), known
+
+
+def _chance(change):
+    """The change of energy, infinite where it is unknown, and the chance to accept it."""
+    change = jnp.where(jnp.isnan(change), jnp.inf, change)
+    return change, jnp.exp(-jnp.maximum(change, 0.0))
+
+
+def _where(condition, new, old):
+    return jax.tree.map(partial(jnp.where, condition), new, old)
 
 
 def _drawn(key, like):
@@ -126,7 +146,6 @@ class Ladder(NamedTuple):
     gradients: Float[Array, "rungs numbers"]
     ladder: Float[Array, " rungs"]
     refused: Float[Array, " gaps"]
-    seen: Int[Array, ""]
     iteration: Int[Array, ""]
     averages: Any
 
@@ -148,66 +167,68 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
         step = jnp.full(rungs, math.log(_RUNG_STEP))
         averages = (step, step, *(jnp.broadcast_to(one, rungs) for one in start_average(step[0])[2:]))
         none = jnp.zeros((), int)
-        return Ladder(key, positions, energies, gradients, first_ladder, jnp.zeros(rungs - 1), none, none, averages)
-
-    def total(beta, position, momentum, value):
-        return beta * value + 0.5 * (position @ position + momentum @ momentum)
-
-    def trajectory(rung, data):
-        key, position, value, gradient, beta, log_step = rung
-        push_key, angle_key, luck_key = jax.random.split(key, 3)
-        momentum = jax.random.normal(push_key, position.shape)
-        angle = turn * (1 + _SPREAD * jax.random.uniform(angle_key, minval=-1.0))
-        steps = jnp.ceil(jnp.clip(angle / jnp.exp(log_step), 1, _MOST_RUNG_STEPS)).astype(int)
-        part = angle / steps
-        cosine, sine = jnp.cos(part), jnp.sin(part)
-
-        def leap(_, carry):
-            position, momentum, _, gradient = carry
-            momentum = momentum - 0.5 * part * beta * gradient
-            position, momentum = cosine * position + sine * momentum, cosine * momentum - sine * position
-            value, gradient = jax.value_and_grad(energy)(position, data)
-            return position, momentum - 0.5 * part * beta * gradient, value, gradient
-
-        end = jax.lax.fori_loop(0, steps, leap, (position, momentum, value, gradient))
-        start = position, momentum, value, gradient
-        change = total(beta, *end[:3]) - total(beta, *start[:3])
-        change = jnp.where(jnp.isnan(change), jnp.inf, change)
-        chance = jnp.exp(-jnp.maximum(change, 0.0))
-        taken = jax.random.uniform(luck_key) < chance
-        position, _, value, gradient = jax.tree.map(partial(jnp.where, taken), end, start)
-        return position, value, gradient, chance, steps, change
+        return Ladder(key, positions, energies, gradients, first_ladder, jnp.zeros(rungs - 1), none, averages)
 
     def advance(state: Ladder, data):
         data, warmup = data
         key, *keys = jax.random.split(state.key, rungs + 2)
         adapting = state.iteration < warmup
-        log_steps = jnp.where(adapting, state.averages[0], state.averages[1])
+        log_steps = jnp.where(adapting, *state.averages[:2])
         each = (jnp.stack(keys[:rungs]), state.positions, state.energies, state.gradients, state.ladder, log_steps)
-        *moved, chances, steps, changes = map_factorisations(lambda rung: trajectory(rung, data), each)
-        adapted = jax.vmap(update_average)(_RUNG_ACCEPTANCE - chances, state.averages)
-        averages = jax.tree.map(partial(jnp.where, adapting), adapted, state.averages)
-
-        between = jnp.exp(jnp.minimum(jnp.diff(state.ladder) * jnp.diff(moved[1]), 0.0))
-        among = jnp.arange(rungs - 1) % 2 == state.iteration % 2
-        swapped = (among & (jax.random.uniform(keys[rungs], (rungs - 1,)) < between)).astype(int)
-        order = jnp.arange(rungs) + jnp.pad(swapped, (0, 1)) - jnp.pad(swapped, (1, 0))
-        positions, energies, gradients = (one[order] for one in moved)
-
-        refused, seen = state.refused + 1 - between, state.seen + 1
-        now = state.iteration + 1
-        again = (now == warmup // 8) | (now == warmup // 4) | (now == warmup // 2)
-        ladder = jnp.where(again, _even(state.ladder, refused), state.ladder)
-        refused, seen = jnp.where(again, 0.0, refused), jnp.where(again, 0, seen)
+        *moved, chances, steps, changes = map_factorisations(lambda rung: _move(rung, energy, data, turn), each)
+        averages = _where(
+            adapting, jax.vmap(update_average)(_RUNG_ACCEPTANCE - chances, state.averages), state.averages
+        )
+        order, between = _exchange(keys[rungs], state, moved[1])
+        state = _moved_ladder(state, between, warmup)._replace(key=key, averages=averages)
+        state = state._replace(positions=moved[0][order], energies=moved[1][order], gradients=moved[2][order])
         numbers = {"steps": steps.sum(), "diverging": changes[0] > _LARGEST_ERROR, "acceptance": chances[0]}
-        numbers["exchanged"] = between.mean()
-        return Ladder(key, positions, energies, gradients, ladder, refused, seen, now, averages), numbers
+        return state, numbers | {"exchanged": between.mean()}
 
     def keep(state, data):
         position = state.positions[0]
         return {"potential": 0.5 * position @ position + state.energies[0], **record(position, data[0])}
 
     return Transition(begin, jax.jit(advance), jax.jit(keep))
+
+
+def _move(rung: tuple, energy: Callable, data, turn: float):
+    """A trajectory of one rung: position, energy and gradient, chance, number of steps and change of energy."""
+    key, position, value, gradient, beta, log_step = rung
+    push_key, angle_key, luck_key = jax.random.split(key, 3)
+    momentum = jax.random.normal(push_key, position.shape)
+    angle = turn * (1 + _SPREAD * jax.random.uniform(angle_key, minval=-1.0))
+    steps = jnp.ceil(jnp.clip(angle / jnp.exp(log_step), 1, _MOST_RUNG_STEPS)).astype(int)
+    evaluate = jax.value_and_grad(lambda position: energy(position, data))
+
+    def step(_, moving):
+        return _leap(angle / steps, lambda position, known: beta * known[1], evaluate, *moving)
+
+    def total(position, momentum, known):
+        return beta * known[0] + 0.5 * (position @ position + momentum @ momentum)
+
+    start = position, momentum, (value, gradient)
+    end = jax.lax.fori_loop(0, steps, step, start)
+    change, chance = _chance(total(*end) - total(*start))
+    position, _, known = _where(jax.random.uniform(luck_key) < chance, end, start)
+    return position, *known, chance, steps, change
+
+
+def _exchange(key, state: Ladder, energies: Float[Array, " rungs"]):
+    """The rungs' order after even or odd neighbours exchange, and the chance of every pair."""
+    gaps = len(energies) - 1
+    between = jnp.exp(jnp.minimum(jnp.diff(state.ladder) * jnp.diff(energies), 0.0))
+    among = jnp.arange(gaps) % 2 == state.iteration % 2
+    swapped = (among & (jax.random.uniform(key, (gaps,)) < between)).astype(int)
+    return jnp.arange(gaps + 1) + jnp.pad(swapped, (0, 1)) - jnp.pad(swapped, (1, 0)), between
+
+
+def _moved_ladder(state: Ladder, between: Float[Array, " gaps"], warmup) -> Ladder:
+    """Count refusals; at an eighth, a quarter and a half of the warm-up place the rungs anew."""
+    refused, now = state.refused + 1 - between, state.iteration + 1
+    anew = (now == warmup // 8) | (now == warmup // 4) | (now == warmup // 2)
+    ladder = jnp.where(anew, _even(state.ladder, refused), state.ladder)
+    return state._replace(ladder=ladder, refused=jnp.where(anew, 0.0, refused), iteration=now)
 
 
 def _even(ladder: Float[Array, " rungs"], refused: Float[Array, " gaps"]) -> Float[Array, " rungs"]:

@@ -11,39 +11,27 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling._density import (
-    LARGEST_PRODUCTS,
-    Posterior,
-    kernel,
-    packed,
-    pair_products,
-    posterior_density,
-)
+from statmech_attention.sampling._density import Posterior, kernel, packed, pair_products, posterior_density
 from statmech_attention.theory.kernels import check_semi_definite, kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.regression import Prediction, Regression
 
 
 class CrossKernels(NamedTuple):
-    """Kernels between training and test inputs: `products` of all pairs of paths, or scaled `inputs`.
+    """Kernels between training and test inputs by pairs of paths, and of each test example with itself."""
 
-    `own` are the kernels of each test example with itself.
-    """
-
-    products: Float[Array, "pairs entries"] | None
-    inputs: tuple[Float[Array, "examples paths features"], Float[Array, "others paths features"]] | None
+    products: Float[Array, "pairs examples others"]
     own: Float[Array, "pairs others"]
 
 
 def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances) -> CrossKernels:
-    """The kernels between training and test inputs by pairs of paths, where they fit."""
+    """The kernels between training and test inputs by pairs of paths."""
     root = np.sqrt(kernel_scale(inputs, variances))
     left, right = (root * np.asarray(kernel_inputs(one)) for one in (inputs, test))
-    upper, paths = np.triu_indices(left.shape[1]), left.shape[1]
-    own = np.einsum("epi,eqi->pqe", right, right, optimize=True) * (2 - np.eye(paths))[:, :, None]
-    if len(upper[0]) * left.shape[0] * right.shape[0] > LARGEST_PRODUCTS:
-        return CrossKernels(None, (jnp.asarray(left), jnp.asarray(right)), jnp.asarray(own[upper]))
-    return CrossKernels(jnp.asarray(pair_products(left, right)), None, jnp.asarray(own[upper]))
+    both = 2 - np.eye(left.shape[1])  # orders of a pair
+    own = np.einsum("epi,eqi->pqe", right, right, optimize=True) * both[:, :, None]
+    products = np.stack(list(pair_products(left, right)))
+    return CrossKernels(jnp.asarray(products), jnp.asarray(own[np.triu_indices(len(own))]))
 
 
 def regression(overlap: Float[Array, "paths paths"], data: Posterior) -> Regression:
@@ -53,13 +41,7 @@ def regression(overlap: Float[Array, "paths paths"], data: Posterior) -> Regress
 
 def output(overlap: Float[Array, "paths paths"], data: Posterior, test: CrossKernels) -> Prediction:
     """Mean (9) and variance (30) of the output given $U$."""
-    if test.products is not None:
-        across = (packed(overlap) @ test.products).reshape(data.labels.shape[0], -1)
-    else:
-        assert test.inputs is not None  # one of the two is there
-        left, right = test.inputs
-        weighted = jnp.einsum("eai,ab->ebi", left, overlap).reshape(left.shape[0], -1)
-        across = weighted @ right.reshape(right.shape[0], -1).T
+    across = jnp.einsum("p,pet->et", packed(overlap), test.products)
     return regression(overlap, data).predict(across, packed(overlap) @ test.own)
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.sampling._arguments import Chains, run_options
+from statmech_attention.sampling._arguments import Chains, with_warmup
 from statmech_attention.sampling._bartlett import bartlett, chain_potential
 from statmech_attention.sampling._chains import nuts, run
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
@@ -54,7 +54,7 @@ def attention_posterior(
     Returns:
         Dataset as that of `posterior`, with the draws of each array of `theta` under its name.
     """
-    options, key = run_options(chains, warmup=500), checks.key("key", key)
+    chains, key = with_warmup(chains, 500), checks.key("key", key)
     theta = {name: jnp.asarray(array) for name, array in theta.items()}
     for name, array in theta.items():
         checks.need_double(f"theta[{name!r}]", array)
@@ -62,8 +62,8 @@ def attention_posterior(
     first = need_problem(problem_of({name: array[0] for name, array in theta.items()}), "width", "temperature")
     need_examples(first, "attention that is learned")
     law = _Law(problem_of, log_prior, test_of, first)
-    transition = nuts(law.potential, law.record, None, warmup=options["warmup"], step_size=0.1)
-    found = run(transition, jnp.zeros(()), law.starts(theta, chains.count), key, **options)
+    transition = nuts(law.potential, law.record, None, warmup=chains.warmup, step_size=0.1)
+    found = run(transition, jnp.zeros(()), law.starts(theta, chains.count), key, chains)
     temperature = float("nan") if isinstance(first.temperature, jax.Array) else first.temperature
     return dataset(found, "attention", first.architecture, temperature, chains.warn)
 

@@ -13,8 +13,6 @@ from statmech_attention.theory.regression import Prediction
 
 LARGEST_R_HAT = 1.01
 SMALLEST_EFFECTIVE_SIZE = 400
-_OUTPUTS = ("output", "output_variance")
-_STATISTICS = ("lp", "n_steps", "acceptance_rate", "diverging", "exchanged")
 
 
 class MixingWarning(UserWarning):
@@ -94,41 +92,18 @@ def prediction(draws: xr.Dataset) -> Prediction:
     return Prediction(draws["output"].mean(axes).values, variance.values)
 
 
-def inference_data(draws: xr.Dataset) -> xr.DataTree:
-    r"""The draws of a sampler in ArviZ's layout: `arviz.summary(inference_data(draws))`.
-
-    Args:
-        draws: the result of a sampler.
-
-    Returns:
-        DataTree with the groups `posterior`, order parameters and weights if kept; `predictions`,
-        outputs on test inputs; `sample_stats`: `lp`, $\ln p$ up to a constant, `n_steps`,
-        `acceptance_rate`, `diverging`.
-    """
-    drawn = draws[[name for name, one in draws.data_vars.items() if "draw" in one.dims]]
-    drawn = drawn.transpose("chain", "draw", ...).assign(lp=-drawn["potential"]).drop_vars("potential")
-    drawn = drawn.rename(steps="n_steps", acceptance="acceptance_rate")
-    groups = {
-        "posterior": [name for name in drawn if name not in (*_OUTPUTS, *_STATISTICS)],
-        "predictions": [name for name in _OUTPUTS if name in drawn],
-        "sample_stats": [name for name in _STATISTICS if name in drawn],
-    }
-    return xr.DataTree.from_dict({group: drawn[names] for group, names in groups.items() if names})
-
-
 def dataset(
-    found: dict[str, np.ndarray], sampler: str, architecture: Architecture, temperature: float, warn: bool
+    found: dict[str, np.ndarray], sampler: str, architecture: Architecture, temperature: float, warn: bool, **about
 ) -> xr.Dataset:
-    """The draws of all chains with their diagnostics."""
+    """The draws of all chains with their diagnostics; `about` are further attributes."""
     variables = {
         name: (("chain", "draw", *_axes(name, values.ndim - 2, found)), values) for name, values in found.items()
     }
     variables["diverging"] = (("chain", "draw"), found["diverging"] > 0)  # counted over the iterations of a draw
     chains, draws = found["order_parameter"].shape[:2]
     result = xr.Dataset(variables, {"chain": np.arange(chains), "draw": np.arange(draws)})
-    result = result.assign_attrs(
-        sampler=sampler, width=list(architecture.widths), temperature=temperature, variance=list(architecture.variances)
-    )
+    numbers = {"width": list(architecture.widths), "temperature": temperature, "variance": list(architecture.variances)}
+    result = result.assign_attrs(sampler=sampler, **numbers, **about)
     return _diagnosed(result, warn)
 
 
@@ -175,6 +150,8 @@ def _diagnosed(draws: xr.Dataset, warn: bool) -> xr.Dataset:
             problems.append(f"effective size of {name} down to {size[moving].min():.0f} {least}")
     if divergent := int(draws["diverging"].sum()):
         problems.append(f"{divergent} draws diverged")
+    if problems and draws.attrs.get("modes", 1) > 1:
+        problems.append("the density has two modes, which sampling.importance weighs")
     text = "; ".join(problems)
     if text and warn:
         warnings.warn(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
+from jax.scipy.special import gammaln, logsumexp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from scipy.special import ndtri
@@ -23,14 +23,21 @@ from statmech_attention.compiling import map_factorisations
 from statmech_attention.model import AttentionedInputs, Estimate
 from statmech_attention.sampling._arguments import checked
 from statmech_attention.sampling._bartlett import bartlett, chain_potential, prior_constant, prior_points
-from statmech_attention.sampling._density import Laplace, Posterior, label_energy, laplace, posterior_density
+from statmech_attention.sampling._density import (
+    Laplace,
+    Posterior,
+    gaussians_at_modes,
+    label_energy,
+    posterior_density,
+)
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
-from statmech_attention.theory import Problem, log_evidence, solve
+from statmech_attention.theory import Problem, log_evidence, minima
 from statmech_attention.theory.coordinates import Factors, order_one, order_parameter
 
 _REPLICATES = 16
-PER_PRIOR_POINT = 4  # points around the mode for each one of the prior
+PER_PRIOR_POINT = 4  # points around a mode for each one of the prior
+_HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Importance(NamedTuple):
@@ -41,8 +48,9 @@ class Importance(NamedTuple):
         order_parameter: $E[U]$.
         output: $\langle f \rangle$ on the test inputs, or None without them.
         effective_size: $(\sum w)^2 / \sum w^2$; below 400 averages are unreliable.
-        laplace: $\ln p(Y)$ by Laplace's method at the mode.
-        theory: $\ln p(Y)$ of the saddle point (11):
+        modes: how many modes of the density the points surround; all averages are over all of them.
+        laplace: $\ln p(Y)$ by Laplace's method, summed over the modes.
+        theory: $\ln p(Y)$ of the lowest minimum of (11):
             $-\frac{N}{2} (S^* - S_0) - \frac{P}{2} \ln 2\pi$, $S_0$ without labels.
     """
 
@@ -50,6 +58,7 @@ class Importance(NamedTuple):
     order_parameter: Estimate
     output: Estimate | None
     effective_size: float
+    modes: int
     laplace: float
     theory: float
 
@@ -66,12 +75,13 @@ def importance(
 
     Four points of five come from a multivariate $t$ with the mode's covariance, the fifth from the
     prior, so that no weight exceeds five times the likelihood over the evidence; all in antithetic
-    pairs on 16 randomly shifted Sobol sequences, whose spread gives the standard errors.
+    pairs on 16 randomly shifted Sobol sequences, whose spread gives the standard errors. Where the
+    density has two modes, each has its own four points, weighted by the density of the mixture.
 
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
         key: a JAX random key.
-        points: pairs of points around the mode on each of the 16 sequences, a power of two, at
+        points: pairs of points around each mode on each of the 16 sequences, a power of two, at
             least 4.
         test: test inputs, in the form of the training inputs.
         warn: warn of a small effective size.
@@ -84,31 +94,38 @@ def importance(
     inputs, factors = problem.attentioned, bartlett(problem.architecture)
     kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
     data = posterior_density(problem)
-    around = laplace(data, jnp.zeros(factors.coordinates), factors)
+    around = gaussians_at_modes(data, factors)
     degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
     constant = prior_constant(widths, factors)
     proposals = _proposed_points(key, int(points), degrees, widths, factors)
-    sums = jax.tree.map(np.asarray, _weighted(proposals, data, around, kernels, factors, degrees, constant))
-    size = _efficiency(sums) * sum(part.shape[0] * part.shape[1] for part in proposals)
+    largest, sums = jax.tree.map(np.asarray, _weighted(proposals, data, around, kernels, factors, degrees, constant))
+    scale, modes = np.exp(largest - largest.max()), len(around.mode)
+    sums = {name: (values.T * scale).T for name, values in sums.items()}
+    drawn = 2 * _REPLICATES * (modes * points + points // PER_PRIOR_POINT)
+    size = drawn * float(sums["weight"].mean() ** 2 / np.mean(sums["square"] * scale))
     if size < SMALLEST_EFFECTIVE_SIZE and warn:
         worth = f"{size:.0f} independent draws, fewer than {SMALLEST_EFFECTIVE_SIZE}"
         text = f"The points are worth {worth}. Raise points, or take means from sampling.posterior."
         warnings.warn(text, MixingWarning, stacklevel=2)
-    constant += 0.5 * problem.examples * inputs.chain.outputs * math.log(2 * math.pi)
+    constant += problem.examples * inputs.chain.outputs * _HALF_LOG_2_PI
+    mean, error = sums["weight"].mean(), sums["weight"].std(ddof=1) / math.sqrt(_REPLICATES)
+    output = None if kernels is None else Estimate(*(by_output(one, inputs) for one in _mean(sums, "output")))
+    laplace = float(logsumexp(around.logdet - around.potential)) - constant + factors.coordinates * _HALF_LOG_2_PI
     return Importance(
-        _log_evidence(sums, constant),
+        Estimate(np.log(mean) + largest.max() - constant, error / mean),
         _mean(sums, "order_parameter"),
-        None if kernels is None else Estimate(*(by_output(one, inputs) for one in _mean(sums, "output"))),
+        output,
         size,
-        float(-around.potential - constant + around.logdet + 0.5 * factors.coordinates * math.log(2 * math.pi)),
-        float(log_evidence(solve(problem))),
+        modes,
+        laplace,
+        float(log_evidence(minima(problem)[0])),
     )
 
 
 def _proposed_points(
     key, points: int, degrees: float, widths, factors: Factors
 ) -> tuple[Float[Array, "replicates points coordinates"], ...]:
-    """Points of a multivariate t around the mode, before shift and rotation, and fewer points of the prior."""
+    """Points of a multivariate t around a mode, before shift and rotation, and fewer points of the prior."""
     dimensions = factors.coordinates + 1
     base = qmc.Sobol(dimensions, scramble=False).random_base2(points.bit_length() - 1)
     shifts = np.asarray(jax.random.uniform(key, (_REPLICATES, 1, dimensions)))
@@ -123,19 +140,18 @@ def _proposed_points(
 def _weighted(
     proposals, data: Posterior, around: Laplace, kernels: CrossKernels | None, factors: Factors, degrees, constant
 ):
-    """Sums over the points of every sequence: of the weights, their squares, and the weighted averages."""
-    size = factors.coordinates
-    log_t = (
-        gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi) - around.logdet
-    )
+    """By sequence the largest weight's logarithm, and means in its units: of weights, squares, weighted values."""
+    modes, size = around.mode.shape
+    log_t = gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi)
     whiten = jnp.linalg.inv(around.root)
-    share = jnp.asarray(PER_PRIOR_POINT / (PER_PRIOR_POINT + 1))
+    parts = modes * PER_PRIOR_POINT + 1  # points around all modes and one of the prior
 
     def one(point):
-        white = whiten @ (point - around.mode)
-        near = log_t - 0.5 * (degrees + size) * jnp.log1p(white @ white / degrees)
+        white = jnp.einsum("mij,mj->mi", whiten, point[None] - around.mode)
+        near = log_t - around.logdet - 0.5 * (degrees + size) * jnp.log1p(jnp.sum(white**2, axis=1) / degrees)
         chain = chain_potential(point, data.widths, factors) + order_one(point, factors)
-        proposed = jnp.logaddexp(jnp.log(share) + near, jnp.log1p(-share) - chain - constant)
+        mixture = jnp.append(jnp.log(PER_PRIOR_POINT / parts) + near, -jnp.log(parts) - chain - constant)
+        proposed = logsumexp(mixture)
         overlap = order_parameter(point, factors)
         found = {"order_parameter": overlap}
         if kernels is not None:
@@ -143,37 +159,20 @@ def _weighted(
         return -chain - 0.5 * label_energy(overlap, data) - proposed, found
 
     def sequence(points):
-        whites, chains = points
-        points = jnp.concatenate([around.mode[None] + whites @ around.root.T, chains])
-        logs, values = map_factorisations(one, points)
+        whites, prior = points
+        near = around.mode[:, None] + jnp.einsum("pj,mij->mpi", whites, around.root)
+        logs, values = map_factorisations(one, jnp.concatenate([near.reshape(-1, size), prior]))
         largest = jnp.max(logs)
         weights = jnp.exp(logs - largest)
-        means = {name: jnp.tensordot(weights, value, 1) / weights.shape[0] for name, value in values.items()}
-        return {"weight": weights.mean(), "square": jnp.mean(weights**2), "largest": largest, **means}
+        means = {name: jnp.tensordot(weights, value, 1) / len(weights) for name, value in values.items()}
+        return largest, {"weight": weights.mean(), "square": jnp.mean(weights**2), **means}
 
     return jax.lax.map(sequence, proposals)
 
 
-def _log_evidence(sums, constant: float) -> Estimate:
-    """The logarithm of the weights' mean over sequences, minus a constant."""
-    largest = sums["largest"] - constant
-    scaled = sums["weight"] * np.exp(largest - largest.max())
-    error = scaled.std(ddof=1) / math.sqrt(len(scaled)) / scaled.mean()
-    return Estimate(np.asarray(math.log(scaled.mean()) + largest.max()), np.asarray(error))
-
-
 def _mean(sums, name: str) -> Estimate:
     """The ratio of two means over sequences, and the error of that ratio to first order."""
-    found = sums[name]
-    along = (-1, *(1,) * (found.ndim - 1))
-    scale = np.exp(sums["largest"] - sums["largest"].max())
-    weights, found = sums["weight"] * scale, found * scale.reshape(along)
+    weights, found = sums["weight"], sums[name]
     average = found.mean(axis=0) / weights.mean()
-    residual = (found - weights.reshape(along) * average) / weights.mean()
+    residual = (found - weights.reshape(-1, *(1,) * average.ndim) * average) / weights.mean()
     return Estimate(average, residual.std(axis=0, ddof=1) / math.sqrt(len(weights)))
-
-
-def _efficiency(sums) -> float:
-    """Independent draws per point."""
-    scale = np.exp(sums["largest"] - sums["largest"].max())
-    return float(np.mean(sums["weight"] * scale) ** 2 / np.mean(sums["square"] * scale**2))

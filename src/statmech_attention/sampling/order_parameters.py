@@ -12,7 +12,7 @@ numbers, as many as effective weights, and on a ladder from the prior to the pos
 import math
 from functools import lru_cache
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import xarray as xr
 from jax.typing import ArrayLike
@@ -20,7 +20,7 @@ from jax.typing import ArrayLike
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.model import AttentionedInputs
-from statmech_attention.sampling._arguments import Chains, checked, run_options, whole_widths
+from statmech_attention.sampling._arguments import Chains, checked, whole_widths, with_warmup
 from statmech_attention.sampling._bartlett import (
     bartlett,
     normal_count,
@@ -28,7 +28,14 @@ from statmech_attention.sampling._bartlett import (
     order_parameters_of_normals,
 )
 from statmech_attention.sampling._chains import run
-from statmech_attention.sampling._density import Laplace, Posterior, label_energy, laplace, posterior_density, potential
+from statmech_attention.sampling._density import (
+    Laplace,
+    Posterior,
+    gaussians_at_modes,
+    label_energy,
+    posterior_density,
+    potential,
+)
 from statmech_attention.sampling._hamiltonian import hamiltonian, tempering
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
@@ -51,6 +58,9 @@ def posterior(
     saddle point (11) is its limit. Given $U$ the output is Gaussian with mean (9) and variance
     (30). Networks with fewer neurons than paths at low temperature need `tempered_posterior`.
 
+    Where the density has two modes (see `minima`), chains start from both in turn, and R-hat tells
+    whether they cross. If they do not, `importance` weighs the modes.
+
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
         key: a JAX random key.
@@ -63,29 +73,31 @@ def posterior(
         `(path, other_path)`, and `order_parameter_2` .. of the layers above; with `test`, `output`,
         (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `potential`, $-\ln p$
         up to a constant; `steps` per iteration; `acceptance`; `diverging`. Also the `.._r_hat` and
-        `.._effective_size` of `order_parameter` and `output`, and the attribute `warning`, empty if
-        the chains mixed. For ArviZ see `inference_data`.
+        `.._effective_size` of `order_parameter` and `output`, and the attributes `modes`, how many
+        were found, and `warning`, empty if the chains mixed.
 
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024),
     equation (11).
     """
     problem, test = checked(problem, test, key)
-    factors, options = bartlett(problem.architecture), run_options(chains, warmup=300)
+    factors, chains = bartlett(problem.architecture), with_warmup(chains, 300)
     data = posterior_density(problem)
-    around = laplace(data, jnp.zeros(factors.coordinates), factors)
-    starts = np.zeros((chains.count, factors.coordinates))
-    found = run(hamiltonian(_whitened, _record), ((data, around, factors), options["warmup"]), starts, key, **options)
-    return _dataset(found, "order parameters", data, problem, test, chains)
+    gaussians = gaussians_at_modes(data, factors)
+    around, modes = jax.tree.map(lambda leaf: leaf[0], gaussians), len(gaussians.mode)
+    ends = np.linalg.solve(around.root, (gaussians.mode - around.mode).T).T
+    starts = ends[np.arange(chains.count) % modes]
+    found = run(hamiltonian(_whitened, _record), ((data, around, factors), chains.warmup), starts, key, chains)
+    return _dataset(found, "order parameters", data, problem, test, chains, modes=modes)
 
 
-def _dataset(found: dict, sampler: str, data: Posterior, problem: Problem, test, chains: Chains) -> xr.Dataset:
+def _dataset(found: dict, sampler: str, data: Posterior, problem: Problem, test, chains: Chains, **about) -> xr.Dataset:
     """The draws, and where there are test inputs mean and variance of the output given each of them."""
     if test is not None:
         overlaps, kernels = found["order_parameter"], cross_kernels(problem.attentioned, test, problem.variance)
         given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), data, kernels)
         given = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
         found["output"], found["output_variance"] = (by_output(values, problem.attentioned) for values in given)
-    return dataset(found, sampler, problem.architecture, problem.temperature, chains.warn)
+    return dataset(found, sampler, problem.architecture, problem.temperature, chains.warn, **about)
 
 
 def _whitened(position, data: tuple[Posterior, Laplace, Factors]):
@@ -131,10 +143,10 @@ def tempered_posterior(
     """
     problem, test = checked(problem, test, key)
     factors, widths = bartlett(problem.architecture), whole_widths(problem.architecture)
-    options, data = run_options(chains, warmup=300), posterior_density(problem)
+    chains, data = with_warmup(chains, 300), posterior_density(problem)
     ladder = tempering(*_functions(widths), checks.whole("rungs", rungs, 2), _TURN)
     starts = np.zeros((chains.count, normal_count(widths, factors)))
-    found = run(ladder, ((data, factors), options["warmup"]), starts, key, **options)
+    found = run(ladder, ((data, factors), chains.warmup), starts, key, chains)
     return _dataset(found, "order parameters, tempered", data, problem, test, chains)
 
 

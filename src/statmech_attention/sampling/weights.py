@@ -16,9 +16,8 @@ from jaxtyping import Array, Float
 from statmech_attention.checks import Key
 from statmech_attention.layers import Chain, Narrow
 from statmech_attention.model import AttentionedInputs, Weights, forward_paths, sample_weights, weights_order_parameters
-from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.network import path_vectors, scaled
-from statmech_attention.sampling._arguments import Chains, checked, run_options, whole_widths
+from statmech_attention.sampling._arguments import Chains, checked, whole_widths, with_warmup
 from statmech_attention.sampling._chains import nuts, run
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem
@@ -44,7 +43,6 @@ def weights_posterior(
     *,
     key: Key,
     test: AttentionedInputs | ArrayLike | None = None,
-    start: Weights | xr.Dataset | None = None,
     keep_weights: bool = False,
     chains: Chains = Chains(),  # noqa: B008
 ) -> xr.Dataset:
@@ -55,8 +53,6 @@ def weights_posterior(
         problem, chains: as in `posterior`.
         key: a JAX random key.
         test: inputs, in the form of the training inputs, whose outputs are recorded.
-        start: `Weights` with a leading axis of chains, or earlier draws with weights, whose last
-            ones are taken; if None, draws from the prior.
         keep_weights: record the weights of every draw.
 
     Returns:
@@ -66,14 +62,14 @@ def weights_posterior(
 
     Source: Tiberi et al. (2024), appendix F.
     """
-    options = run_options(chains, warmup=500)
+    chains = with_warmup(chains, 500)
     data, architecture = prepared(problem, test, key)
     start_key, chain_key = jax.random.split(key)
-    first = _starts(start, start_key, chains.count, data.inputs.values.shape[-1], architecture)
-    size = sum(leaf[0].size for leaf in jax.tree.leaves(first))
-    chain = nuts(_potential, _record, keep_weights, warmup=options["warmup"], step_size=0.1 * size**-0.25)
-    unit = named(scaled(first, architecture.stage_variances, -1))
-    found = run(chain, data, unit, chain_key, **options)
+    sizes = data.inputs.values.shape[-1], architecture.chain, tuple(map(int, architecture.widths))
+    starts = named(_prior_weights(start_key, chains.count, *sizes))
+    size = sum(leaf[0].size for leaf in jax.tree.leaves(starts))
+    chain = nuts(_potential, _record, keep_weights, warmup=chains.warmup, step_size=0.1 * size**-0.25)
+    found = run(chain, data, starts, chain_key, chains)
     return dataset(found, "weights, NUTS", architecture, problem.temperature, chains.warn)
 
 
@@ -110,23 +106,8 @@ def prepared(problem, test, key):
     return WeightPosterior(inputs, flat, problem.labels, temperature, test, variances), architecture
 
 
-def _starts(start, key, chains: int, features: int, architecture: Architecture) -> Weights:
-    """Weights to start from, with an axis of chains: of the prior, given, or the last of given draws."""
-    widths = tuple(int(width) for width in architecture.widths)
-    drawn = scaled(_unit_weights(key, chains, features, architecture.chain, widths), architecture.stage_variances)
-    if start is None:
-        return drawn
-    if isinstance(start, xr.Dataset):
-        last = start.isel(draw=-1)  # needs keep_weights=True
-        start = jax.tree.map(lambda part: jnp.asarray(part.values), weights_of(last, len(architecture.chain.layers)))
-    wanted, got = (jax.tree.map(jnp.shape, weights) for weights in (drawn, start))
-    if wanted != got:
-        raise ValueError(f"start: wanted weights of {chains} chains, shapes {wanted}, got {got}.")
-    return start
-
-
 @partial(jax.jit, static_argnums=(1, 2, 3, 4))
-def _unit_weights(key, chains: int, features: int, chain: Chain, widths: tuple[int, ...]) -> Weights:
+def _prior_weights(key, chains: int, features: int, chain: Chain, widths: tuple[int, ...]) -> Weights:
     """Weights of every chain from a prior of variance 1."""
     draw = partial(sample_weights, layers=chain, width=widths, features=features)
     # One after the other: drawn side by side they take four times as long to compile.

@@ -14,6 +14,7 @@ import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.theory.evidence import log_evidence
+from statmech_attention.theory.minima import minima
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import NotConverged, Solution, raise_unless_converged
@@ -21,6 +22,7 @@ from statmech_attention.theory.solution import NotConverged, Solution, raise_unl
 CHOSEN = ("temperature", "variance")
 _STEEPEST = 1e-5  # nats for a factor of e, where the search ends
 _STEEPEST_LEFT = 1e-2  # what it may end with where rounding hides further gain
+_LOWER = 1e-6  # of the action, by which another minimum is lower
 _RANGES = {"temperature": (1e-4, 1e2), "variance": (1e-4, 1e4)}
 
 
@@ -69,8 +71,8 @@ def fit(
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
 
     SciPy's L-BFGS-B in the logarithms with exact gradients; every trial is a saddle point, started
-    from the last one. Only a local maximum is found: if in doubt, compare starts, or a grid by
-    `solve_sweep`.
+    from the last one. Where the action has a lower minimum at the end, the search goes on from
+    there. Only a local maximum is found: if in doubt, compare starts, or a grid by `solve_sweep`.
 
     Args:
         problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none,
@@ -109,15 +111,21 @@ def fit(
         trials.append(solution)
         return -float(top), -np.asarray(slopes)
 
+    logs = np.log(start)
     options = {"maxiter": checks.whole("max_steps", max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
     bounds = np.log(ranges)
-    found = minimize(loss, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return _fit_at(found.x, loss, problem, names, bounds, trials)
+    while True:
+        logs = minimize(loss, logs, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+        end = loss(logs)
+        lowest = minima(_at(fewer, names, np.exp(logs).tolist()), tolerance=tolerance)[0]
+        if lowest.action > trials[-1].action - _LOWER:
+            return _fit_at(logs, end, problem, names, bounds, trials)
+        trials.append(lowest)
 
 
-def _fit_at(logs, loss, problem: Problem, names, bounds, trials: list[Solution]) -> Fit:
+def _fit_at(logs, end, problem: Problem, names, bounds, trials: list[Solution]) -> Fit:
     """The fit where the search ended; raise `NotConverged` if it ended on a slope."""
-    top, slopes = (-one for one in loss(logs))
+    top, slopes = (-one for one in end)
     chosen = _at(problem, names, [float(number) for number in np.exp(logs)])
     solution = replace(trials[-1], problem=chosen)
     low, high = (np.isclose(logs, side, rtol=0, atol=1e-9) for side in bounds.T)

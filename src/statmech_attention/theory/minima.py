@@ -1,5 +1,7 @@
 """Several minima of the action (11): the network that learns nothing and the one that has learned can coexist."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 
 from statmech_attention import checks
@@ -43,5 +45,5 @@ def minima(problem: Problem, *, narrower: float = 20.0, **options) -> list[Solut
     other = solve(problem, start=start, **options, throw=False)
     apart = jnp.max(jnp.abs(other.order_parameter - found[0].order_parameter))
     if other.converged and apart > _SAME * jnp.max(jnp.abs(found[0].order_parameter)):
-        found.append(other)
+        found.append(replace(other, start="narrow"))
     return sorted(found, key=lambda solution: float(solution.action))

@@ -5,6 +5,7 @@ Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -74,6 +75,7 @@ def solve(
         point = point_of(start.order_parameters if isinstance(start, Solution) else start, factors, "start")
     action, dense = action_problem(problem, method)
     solution = solution_of(minimise_action(action, point, tolerance, max_steps, factors, dense), problem)
+    solution = replace(solution, start="prior" if start is None else "given")
     if throw:
         raise_unless_converged(solution)
     return solution

@@ -1,6 +1,6 @@
 """The result of a minimisation of the action: order parameters, outcome, and predictions from them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import jax
 import numpy as np
@@ -53,6 +53,8 @@ class Solution:
         gradient_norm: largest entry of the action's gradient in the good coordinates.
         steps: trial steps of the trust region.
         outcome: an `Outcome`.
+        start: where the minimisation started: "prior", "given", or "narrow", a much narrower network.
+            The action can have two minima; see `minima`.
     """
 
     problem: Problem
@@ -63,6 +65,7 @@ class Solution:
     gradient_norm: Float[Array, "*batch"]
     steps: Int[Array, "*batch"]
     outcome: Int[Array, "*batch"]
+    start: str = field(default="prior", metadata={"static": True})
 
     @property
     def order_parameter(self) -> Float[Array, "*batch paths paths"]:
@@ -119,7 +122,7 @@ class Solution:
         return (
             f"Solution({what}, {_range(problem.examples)} examples, N={', '.join(widths)}, "
             f"T={_range(problem.temperature)}: {ended} after {_range(self.steps)} steps, "
-            f"gradient {np.max(self.gradient_norm):.1e})"
+            f"gradient {np.max(self.gradient_norm):.1e}, started from: {self.start})"
         )
 
 

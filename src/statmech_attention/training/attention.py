@@ -45,7 +45,6 @@ from statmech_attention.theory.coordinates import (
     order_parameters,
 )
 from statmech_attention.theory.evidence import log_evidence
-from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
@@ -98,7 +97,8 @@ def learn_attention(
         FloatingPointError: the log posterior is not finite.
     """
     rate = checks.positive("learning_rate", learning_rate)
-    _check(problem_of, theta, data, log_prior)
+    for leaf in jax.tree.leaves(theta):
+        checks.need_double("theta", jnp.asarray(leaf))
     functions = {"problem_of": problem_of, "log_prior": log_prior}
     theta, point, values = _climb(theta, data, rate, steps=checks.whole("steps", steps), **functions)
     values = np.asarray(values)
@@ -109,33 +109,6 @@ def learn_attention(
     solution = solve(problem, start=order_parameters(point, full_rank(problem.architecture)))
     end = log_evidence(solution) + (0.0 if log_prior is None else log_prior(theta))
     return LearnedAttention(theta, solution, np.append(values, end))
-
-
-def attention_evidence(
-    problem_of: Callable[..., Problem], theta: Any, *, data: tuple = ()
-) -> tuple[Float[Array, ""], Any]:
-    r"""Return $\ln p(Y | \theta)$ to leading order in $N$, and its gradient (L2) at fixed order parameters.
-
-    Args:
-        problem_of, theta, data: as in `learn_attention`.
-
-    Raises:
-        ValueError, NotConverged: as `learn_attention`.
-    """
-    _check(problem_of, theta, data, None)
-    problem = need_examples(need_problem(problem_of(theta, *data), "width", "temperature"), "attention that is learned")
-    point = point_of(solve(problem).order_parameters, full_rank(problem.architecture))
-    return _slope(theta, point, data, problem_of=problem_of)
-
-
-def _check(problem_of, theta, data, log_prior) -> None:
-    if not isinstance(data, tuple):
-        raise ValueError(f"data: wanted a tuple of arrays, got {type(data).__name__}. Write data=(array,) for one.")
-    for leaf in jax.tree.leaves(theta) or [theta]:
-        if getattr(leaf, "dtype", None) != jnp.float64:
-            raise ValueError(
-                f"theta: wanted float64 arrays, got {leaf!r:.60}. Call sma.enable_x64() before making them."
-            )
 
 
 @partial(jax.jit, static_argnames=("problem_of", "log_prior", "steps"))
@@ -161,11 +134,6 @@ def _climb(theta, data, rate, *, problem_of, log_prior, steps: int):
     both = theta, jnp.zeros_like(deviation)
     ((theta, point), _), values = jax.lax.scan(step, (both, optimiser.init(both)), None, length=steps)
     return theta, deviation * point, values
-
-
-@partial(jax.jit, static_argnames="problem_of")
-def _slope(theta, point, data, *, problem_of):
-    return jax.value_and_grad(lambda theta: _log_evidence(problem_of(theta, *data), point))(theta)
 
 
 def _deviation(architecture) -> np.ndarray:

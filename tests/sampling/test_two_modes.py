@@ -1,0 +1,82 @@
+"""Densities of two modes: the evidence on a grid and basin by basin, and chains from both modes."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import chi
+
+import statmech_attention as sma
+from attention_book.solvable_model import SolvableModel
+
+sampling = sma.sampling
+TAU, LOAD = 0.6 * 0.01598, 27.0  # one layer of one path without noise: between its two spinodals
+
+
+def one_path(width):
+    """The path is the labels themselves, of a size that has two minima; and its exact log evidence, mean and shares."""
+    examples = round(LOAD * width)
+    y = np.where(np.arange(examples) % 2, 1.0, -1.0)
+    problem = sma.Problem(np.sqrt(TAU / examples) * y[:, None, None], y, layers=(1,), width=width, temperature=1.0)
+    ticks = np.linspace(-2.0, 2.5, 2001)
+    prior = chi.logpdf(np.sqrt(width) * np.exp(ticks), width) + 0.5 * np.log(width) + ticks
+    overlap = np.exp(2 * (ticks[:, None] + ticks[None, :]))
+    spread = 1 + TAU * overlap
+    nats = np.log(spread) + examples / spread + examples * np.log(2 * np.pi)
+    logs = prior[:, None] + prior[None, :] - 0.5 * nats
+    weights = np.exp(logs - logs.max())
+    evidence = np.log(weights.sum() * (ticks[1] - ticks[0]) ** 2) + logs.max()
+    weights /= weights.sum()
+    return problem.reduce(), evidence, np.sum(weights * overlap), np.sum(weights[overlap > 20])
+
+
+@pytest.mark.parametrize("width", [20, 300])
+def test_evidence_and_mean_over_both_modes_agree_with_a_grid(width):
+    problem, evidence, overlap, share = one_path(width)
+    assert share > 0.3
+    found = sampling.importance(problem, key=jax.random.key(0), points=64, warn=False)
+    assert found.modes == 2
+    assert abs(found.log_evidence.mean - evidence) < 4 * found.log_evidence.error < 0.03
+    assert abs(found.order_parameter.mean.item() - overlap) < 4 * found.order_parameter.error.item()
+
+
+def test_chains_start_in_both_modes():
+    """At width 300 they never cross; at 20 they do, and find the share of each mode."""
+    problem, *_ = one_path(300)
+    few = sma.Chains(draws=100, warmup=50, warn=False)
+    found = sampling.posterior(problem, key=jax.random.key(0), chains=few)
+    apart = found["order_parameter"].mean("draw").values.ravel()
+    assert np.all(apart[::2] > 40) and np.all(apart[1::2] < 4)
+    assert found.attrs["modes"] == 2 and "two modes, which sampling.importance weighs" in found.attrs["warning"]
+    assert found["order_parameter_r_hat"].item() > 5
+
+    problem, _, overlap, share = one_path(20)
+    found = sampling.posterior(problem, key=jax.random.key(1), chains=sma.Chains(draws=4000, warn=False))
+    high = sampling.estimate((found["order_parameter"] > 20).astype(float))
+    mean = sampling.estimate(found["order_parameter"])
+    assert found.attrs["modes"] == 2 and high.error < 0.03
+    assert abs(high.mean.item() - share) < 4 * high.error and abs(mean.mean.item() - overlap) < 4 * mean.error
+
+
+# Correlation, signal, P, N, T, and which basin has all of the evidence.
+@pytest.mark.parametrize(
+    "numbers", [(0.99, 0.5, 200, 20, 0.05), (0.99, 1.0, 200, 67, 0.03), (0.999, 0.5, 100, 10, 0.05)]
+)
+def test_the_evidence_is_that_of_the_lowest_minimum(numbers):
+    """Two paths of which one has to be subtracted; the branch of the prior is off by up to 45 nats."""
+    rho, signal, examples, width, temperature = numbers
+    sizes = {"examples": examples, "features": 4 * examples, "width": float(width), "temperature": temperature}
+    problem, *_ = SolvableModel([[1, rho], [rho, 1]], [signal, 0.0], **sizes).sample(jax.random.key(0), 10)
+    found = sampling.importance(problem, key=jax.random.key(0), points=16, warn=False)
+    basins = [float(sma.log_evidence(one, corrected=True)) for one in sma.minima(problem)]
+    assert found.modes == len(basins) == 2 and np.ptp(basins) > 1.5
+    assert abs(np.logaddexp(*basins) - found.log_evidence.mean) < 0.1
+    assert abs(found.laplace - found.log_evidence.mean) < 0.1
+
+
+def test_one_mode_where_there_is_one():
+    problem, *_ = one_path(20)
+    hot = problem.replace(temperature=10.0)
+    assert len(sma.minima(hot)) == 1
+    found = sampling.importance(hot, key=jax.random.key(0), points=16, warn=False)
+    assert found.modes == 1
+    assert sampling.posterior(hot, key=jax.random.key(0), chains=sma.Chains(draws=10, warmup=10, warn=False)).modes == 1
