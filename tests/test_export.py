@@ -1,36 +1,152 @@
-"""The main functions can be compiled for accelerators, which needs none of them."""
+"""Every function that JAX traces lowers for GPUs and TPUs; no such device is needed."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import export
+from sampling.problem import inputs
 
 import statmech_attention as sma
+from statmech_attention import dmft, sampling
+from statmech_attention.sampling import _chains, evidence, order_parameters, weights
+from statmech_attention.sampling import attention as learned
+from statmech_attention.training import attention as trained
+from statmech_attention.training import learn_attention, train_weights
+
+TRAIN, LABELS, TEST = inputs(2)
+PROBLEM = sma.Problem(TRAIN, LABELS, layers=(2,), width=3, temperature=0.2)
+TOKENS = np.random.default_rng(0).normal(size=(3, 4, 5))
+MODEL = dmft.dynamics(dmft.published_patterns(), beta=1.0, gamma=2.0, epsilon=0.1)
+KEY = jax.random.key(0)
+FEW = sma.Chains(draws=4, count=2, warmup=2, warn=False)
+
+
+class Exported(Exception):  # noqa: N818
+    """Raised once a program is exported, in place of running it."""
+
+
+def export(function, *arguments):
+    leaves, tree = jax.tree.flatten(arguments)  # export fills pytrees with what fails the type checks of tests
+
+    def flat(*leaves):
+        return jax.tree.leaves(function(*tree.unflatten(leaves)))
+
+    assert jax.export.export(jax.jit(flat), platforms=("cuda", "tpu"))(*leaves).platforms == ("cuda", "tpu")
+
+
+def attentioned(weights, tokens):
+    attention = sma.attention_from_queries_and_keys([weights], [weights])
+    return sma.attentioned_inputs(tokens, attention, readout="mean").values
+
+
+def network(tokens):
+    attention = sma.attention_from_queries_and_keys([jnp.ones((2, 3, 5))], [jnp.ones((2, 3, 5))])
+    return sma.forward(sma.sample_weights(KEY, layers=(2,), width=4, features=5), tokens, attention, readout="mean")
 
 
 def solved(problem):
-    return sma.solve(problem, throw=False)
+    solution = sma.solve(problem, throw=False)
+    scores = sma.head_scores(solution.order_parameter, layers=problem.layers)
+    return sma.log_evidence(solution), sma.log_evidence(solution, corrected=True), solution.predict(TEST), scores
 
 
-def log_evidence(problem):
-    return sma.log_evidence(solved(problem), corrected=True)
+def slope(temperature):
+    def value(temperature):
+        return sma.log_evidence(sma.solve(PROBLEM.replace(temperature=temperature), throw=False), corrected=True)
+
+    return jax.grad(value)(temperature)
 
 
-def predicted(problem):
-    return solved(problem).predict(problem.attentioned)
+def swept(problem):
+    return sma.solve_sweep(problem, widths=[3.0, 30.0], temperatures=[0.1, 1.0], throw=False).predict(TEST)
 
 
-def seen(inputs):
-    attention = sma.attention_from_products([np.ones((2, 3, 3))] * 2)
-    return sma.attentioned_inputs(inputs, attention).values
+def at_order_parameter(problem, overlap):
+    found = sma.kernel_regression(problem, overlap).predict(TEST), sma.theory.action(problem, (overlap, 1.0))
+    return *found, sma.kernel(TRAIN, TEST, overlap, layers=(2,)), sma.theory.evidence_slopes(problem)
 
 
-@pytest.mark.parametrize("function", [solved, predicted, log_evidence, jax.grad(log_evidence), seen])
-def test_a_function_is_lowered_for_cuda_and_tpu(function):
-    random = np.random.default_rng(0)
-    inputs, labels = random.normal(size=(5, 4, 3)), np.sign(random.normal(size=5))
-    problem = sma.Problem(inputs, labels, layers=(2, 2), width=10, temperature=0.1)
-    given = jax.numpy.asarray(inputs) if function is seen else problem
-    lowered = jax.jit(lambda *leaves: jax.tree.leaves(function(jax.tree.unflatten(jax.tree.structure(given), leaves))))
-    found = export.export(lowered, platforms=("cuda", "tpu"))(*map(jax.numpy.asarray, jax.tree.leaves(given)))
-    assert found.platforms == ("cuda", "tpu") and len(found.mlir_module()) > 1000
+def dynamics(window):
+    window = dmft.advance(MODEL, window, steps=3)
+    return dmft.step(MODEL, window)[1], dmft.trajectory(MODEL, window, steps=2)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (attentioned, (np.ones((2, 3, 5)), TOKENS)),
+        (network, (TOKENS,)),
+        (solved, (PROBLEM,)),
+        (slope, (0.2,)),
+        (swept, (PROBLEM,)),
+        (at_order_parameter, (PROBLEM, np.eye(2))),
+        (dynamics, (dmft.initial_window(MODEL),)),
+        (lambda key: sma.tasks.HiddenMarkov(length=5, token_size=4).sample(key, 3).inputs, (KEY,)),
+    ],
+)
+def test_functions_of_model_theory_dynamics_and_tasks(function, arguments):
+    export(function, *arguments)
+
+
+def problem_of(theta):
+    seen = sma.attentioned_inputs(TOKENS, sma.attention_from_queries_and_keys([theta["q"]], [theta["q"]]))
+    return sma.Problem(seen, np.array([1.0, -1.0, 1.0]), width=3, temperature=0.2)
+
+
+THETA = {"q": jnp.ones((2, 2, 3, 5))}
+PRIOR = {"log_prior": lambda theta: -jnp.sum(theta["q"] ** 2)}
+
+
+@pytest.mark.parametrize(
+    ("module", "sampler"),
+    [
+        (order_parameters, lambda: sampling.posterior(PROBLEM, key=KEY, chains=FEW)),
+        (order_parameters, lambda: sampling.tempered_posterior(PROBLEM, key=KEY, chains=FEW)),
+        (weights, lambda: sampling.weights_posterior(PROBLEM, key=KEY, test=TEST, chains=FEW)),
+        (learned, lambda: sampling.attention_posterior(problem_of, THETA, key=KEY, chains=FEW, **PRIOR)),
+    ],
+)
+def test_chains_of_the_samplers(module, sampler, monkeypatch):
+    def run(transition, data, starts, key, chains):
+        begin, advance = _chains._compiled(transition, True)
+        first = _chains._keys(key, chains.count), starts, data
+        export(begin, *first)
+        export(advance, jax.eval_shape(begin, *first), data, 5, 1)
+        raise Exported
+
+    monkeypatch.setattr(module, "run", run)
+    with pytest.raises(Exported):
+        sampler()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "call"),
+    [
+        (evidence, "_weighted", lambda: sampling.importance(PROBLEM, key=KEY, points=4, test=TEST)),
+        (trained, "_climb", lambda: learn_attention(problem_of, {"q": THETA["q"][0]}, steps=2, **PRIOR)),
+    ],
+    ids=["importance", "learn_attention"],
+)
+def test_programs_of_functions_that_cannot_be_traced_as_a_whole(module, name, call, monkeypatch):
+    program = getattr(module, name)
+
+    def exported(*arguments, **static):
+        export(lambda *arguments: program(*arguments, **static), *arguments)
+        raise Exported
+
+    monkeypatch.setattr(module, name, exported)
+    with pytest.raises(Exported):
+        call()
+
+
+def test_corrections_and_training():
+    solution = sma.solve(PROBLEM)
+    export(lambda temperature: train_weights(PROBLEM.replace(temperature=temperature), key=KEY, steps=2), 0.2)
+    export(sampling.corrections._corrected.__wrapped__, *_arguments(solution))
+
+
+def _arguments(solution):
+    problem = solution.problem
+    factors = sma.theory.coordinates.full_rank(problem.architecture)
+    data = sampling._density.posterior_density(problem)
+    return jnp.zeros(factors.coordinates), data, None, factors
