@@ -138,10 +138,12 @@ def test_bad_networks_are_refused_and_left_as_they_were():
     with pytest.raises(ValueError, match="got queries and keys of different sequences"):
         sma.attention_from_torch(model, INPUTS, others=torch.tensor(2 * INPUTS))
     assert model.training and torch.backends.mha.get_fastpath_enabled() and not model.attention._forward_hooks
-    with pytest.raises(ValueError, match="got 6 keys for 5 queries, as with add_bias_kv"):
-        sma.attention_from_torch(Crossed(add_zero_attn=True), INPUTS)
-    with pytest.raises(ValueError, match=r"got an input of shape \(5, 8\), no batch"):
-        sma.attention_from_torch(model, INPUTS[0])
+    for read, message in (
+        (sma.attention_from_torch(Crossed(add_zero_attn=True), INPUTS), r"layer 1: wanted shape .* got \(3, 2, 6, 5\)"),
+        (sma.attention_from_torch(model, INPUTS[0]), r"inputs: wanted .* got float64 values of shape \(5, 8\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sma.attentioned_inputs(read)
     with pytest.raises(ValueError, match="model: wanted a network that uses torch.nn.MultiheadAttention, got Linear"):
         sma.attention_from_torch(torch.nn.Linear(WIDTH, 2), INPUTS)
     with pytest.raises(ValueError, match=r"layers: wanted different layers out of 0\.\.0, at least one, got \[1\]"):
@@ -235,7 +237,7 @@ class Applied(torch.nn.Module):
         (lambda attend, x: attend[0](x) + attend[1](x), 2, "got an attention that does not act, token"),
         (lambda attend, x: attend[2](attend[0](x) + attend[1](x)), 3, "got an attention that does not act, token"),
         (lambda attend, x: attend[1](attend[0](x).flip(1)), 2, "got an attention that does not act, token"),
-        (lambda attend, x: attend[0](x)[:, :2] + attend[1](x[:, :2]), 2, "got inputs of shapes"),
+        (lambda attend, x: attend[0](x)[:, :2] + attend[1](x[:, :2]), 2, "got an attention that does not act, token"),
     ],
 )
 def test_attentions_that_are_no_chain_are_refused(use, count, message):
