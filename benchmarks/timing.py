@@ -1,7 +1,7 @@
 """Time a call: the first one, which compiles, and the fastest of several others.
 
-On a CPU this is the time of all cores together, which depends little on what else the machine does;
-on an accelerator it is the time that passes.
+On a CPU this is processor time on one core, which depends little on what else the machine does; on
+an accelerator it is the time that passes.
 """
 
 import time
