@@ -51,7 +51,7 @@ def main() -> int:
     planned = [json.dumps(case) for case in cases() if options.only in (None, case["part"])]
     for case in tqdm([case for case in planned if case not in done], unit="case"):
         try:
-            about = {"case": case, "baseline": seconds, "load": os.getloadavg()[0]}
+            about = {"part": json.loads(case)["part"], "case": case, "baseline": seconds, "load": os.getloadavg()[0]}
             rows += [{**about, **row} for row in json.loads(_run("-m", "benchmarks", "--one", case).splitlines()[-1])]
         except subprocess.CalledProcessError as error:
             failed += 1
