@@ -82,7 +82,7 @@ SOLVE = [  # before anything is compiled
 ]
 BAD = [
     *SOLVE,
-    (lambda: solve(start=(UNIT, -np.eye(2), 1.0)), r"start\[1\]: wanted a positive definite U\^\(2\)"),
+    (lambda: solve(start=(UNIT, -np.eye(2), 1.0)), r"start\[1\]: wanted a positive semi-definite matrix"),
     (lambda: sma.solve_sweep(problem(), widths=[], temperatures=[1]), "widths: wanted a list"),
     (lambda: kernel(others=XI[..., :2]), r"others: wanted \(paths, features\) = \(4, 5\)"),
     (lambda: kernel(sma.AttentionedInputs(jnp.asarray(XI), HEADS), layers=(4,)), r"already has layers \(2, 2\)"),

@@ -30,7 +30,7 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.derivatives import width_numbers
 from statmech_attention.theory.inverse import point_of
-from statmech_attention.theory.kernels import check_semi_definite, order_parameter_of
+from statmech_attention.theory.kernels import check_order_parameter, check_semi_definite
 from statmech_attention.theory.minimum import ActionMinimum
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import NotConverged
@@ -172,7 +172,7 @@ class SolvableModel:
         Raises:
             ValueError: a wrong shape, a $U$ that is not symmetric.
         """
-        return _energy(self, order_parameter_of(order_parameter, len(self.noise)))
+        return _energy(self, check_order_parameter(order_parameter, len(self.noise)))
 
     def predict(self, order_parameter: ArrayLike) -> SolvablePrediction:
         r"""Law of the outputs on new examples and its accuracy, (I6) to (I8).
@@ -185,7 +185,7 @@ class SolvableModel:
         Raises:
             ValueError: as `energy`.
         """
-        return _predict(self, order_parameter_of(order_parameter, len(self.noise)))
+        return _predict(self, check_order_parameter(order_parameter, len(self.noise)))
 
     def solve(
         self,

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -26,14 +25,12 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
     The leading axes of a batch come first, `batch_1` and so on; `layers` is an attribute.
 
     Raises:
-        ValueError: inside a JAX transformation; another ending; a kind of layer of one's own.
+        ValueError: another ending; a kind of layer from outside the package.
         OSError: it cannot be written, as on a full disk.
     """
     need("io", "saving")
     import xarray as xr
 
-    if not checks.concrete(*jax.tree.leaves(thing)):
-        raise ValueError("save: wanted known numbers, got traced ones. Call it outside of jax.jit and jax.vmap.")
     problem = thing.problem if isinstance(thing, Solution) else thing
     batch = tuple(f"batch_{axis + 1}" for axis in range(thing.action.ndim)) if isinstance(thing, Solution) else ()
     variables = _of_problem(problem, batch)
@@ -49,10 +46,10 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
 def _of_problem(problem: Problem, batch: tuple[str, ...]) -> dict[str, Any]:
     """Variables of a problem whose numbers have the axes `batch`."""
     values, labels = np.asarray(problem.attentioned.values), np.asarray(problem.labels)
-    own = batch[: values.ndim - 3]
+    leading = batch[: values.ndim - 3]
     variables: dict[str, Any] = {
-        "attentioned": ((*own, "row", "seen_path", "feature"), values),
-        "labels": ((*own, "row", *("output",) * (labels.ndim - 1 - len(own))), labels),
+        "attentioned": ((*leading, "row", "seen_path", "feature"), values),
+        "labels": ((*leading, "row", *("output",) * (labels.ndim - 1 - len(leading))), labels),
     }
     for name in ("width", "variance"):
         if (numbers := getattr(problem, name)) is not None:

@@ -172,22 +172,6 @@ def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
     np.testing.assert_allclose(traced, sma.log_evidence(sweep)[1::-1, 0], rtol=1e-9)
 
 
-def test_the_slopes_are_those_of_the_blocks():
-    """For plain priors from the energy's slope in U alone: what is within heads is the head dimension's."""
-    inputs, labels = drawn(4)
-    gram = brute_force.kernel(inputs, inputs, np.eye(4), [("heads", 2)] * 2, None) + TEMPERATURE * np.eye(EXAMPLES)
-    inverse = np.linalg.inv(gram)
-    pulled = inverse - np.outer(inverse @ labels, inverse @ labels)
-    pull = np.einsum("mai,mn,nbi->ab", inputs, pulled, inputs) / (2 * 4 * FEATURES)
-    blocks = pull.reshape(2, 2, 2, 2)
-    above = np.einsum("hphq->pq", blocks)
-    wanted = [np.sum(pull**2), sum(np.sum(blocks[h, :, h] ** 2) for h in range(2))]
-    wanted += [np.sum(above**2), np.sum(np.diag(above) ** 2), np.trace(above) ** 2]
-    problem = sma.Problem(inputs, labels, layers=2 * (Heads(2, values=3),), temperature=TEMPERATURE)
-    found = sma.theory.evidence_slopes(problem)
-    np.testing.assert_allclose(found, wanted, rtol=1e-9)
-
-
 def test_gradient_descent_on_narrow_weights_ends_where_all_layers_have_the_same_length():
     """The output is linear in every array, so that sum_i theta_i d/dtheta_i of the error is the same for each."""
     inputs, labels = drawn(3)

@@ -142,7 +142,7 @@ def test_coordinates_are_those_of_the_seeds(heads):
     place = next(layer for layer, kind in enumerate(heads) if isinstance(kind, SharedValues))
     changed = list(overlaps)
     changed[place] = changed[place] + jnp.eye(len(changed[place]))
-    with pytest.raises(ValueError, match="wanted branches .* that share their values to be alike"):
+    with pytest.raises(ValueError, match="wanted one of a network of these layers"):
         point_of(tuple(changed), factors)
 
 

@@ -37,13 +37,3 @@ def test_at_the_gp_limit_the_entropy_counts_the_dimensions_and_is_flat():
     assert float(found) == pytest.approx(wanted, rel=1e-12)
     for slope in slopes:
         np.testing.assert_allclose(slope, 0.0, atol=1e-12)
-
-
-def test_infinite_width_leaves_the_entropy_alone():
-    rng = np.random.default_rng(45)
-    order_parameters = reference.random_order_parameters(rng, (2, 2))
-    found = sma.theory.action(
-        sma.Problem(rng.normal(size=(3, 4, 2)), np.ones(3), width=math.inf, temperature=1.0, layers=(2, 2)),
-        order_parameters,
-    )
-    assert float(found) == pytest.approx(float(sma.theory.entropy(order_parameters, layers=(2, 2))), rel=1e-13)

@@ -16,7 +16,6 @@ from statmech_attention.theory.derivatives import (
     entropy_curvature,
     factored_derivatives,
     hessian_product,
-    is_dense,
     kept_pairs,
 )
 from statmech_attention.theory.rows import Reduced
@@ -54,12 +53,6 @@ def test_the_pairs_kernels_give_the_derivatives_that_the_features_give(case):
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-11), found, wanted)
 
 
-def test_pairs_are_kept_only_for_a_dense_hessian_of_few_rows():
-    few, many = jnp.ones((5, 6, 30)), jnp.ones((100, 6, 3))
-    assert kept_pairs(few, dense=True) is not None
-    assert kept_pairs(few, dense=False) is None and kept_pairs(many, dense=True) is None
-
-
 def test_a_large_hessian_in_single_precision_is_that_in_double(case, monkeypatch):
     problem, factors, point = case
     monkeypatch.setattr(derivatives, "_LARGEST_DOUBLE", 0)
@@ -88,15 +81,3 @@ def test_the_entropys_hessian_is_its_curvature_and_nothing_beside():
     point = jnp.asarray(np.random.default_rng(5).normal(size=factors.coordinates))
     hessian = dense_hessian(point, problem, factors)[2].hessian
     np.testing.assert_allclose(hessian, np.diag(entropy_curvature(point, problem, factors)), rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "examples, paths, features, dense",
-    [(100, 4, 231, True), (600, 16, 87, True), (600, 27, 87, True), (600, 64, 87, False)],
-)
-def test_the_papers_networks_but_the_one_of_64_paths_are_solved_with_the_dense_hessian(
-    examples, paths, features, dense
-):
-    values = np.broadcast_to(0.0, (examples, paths, features))
-    assert is_dense("auto", values) is dense
-    assert is_dense("dense", values) and not is_dense("products", values)

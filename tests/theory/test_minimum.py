@@ -69,14 +69,6 @@ def test_a_second_derivative_is_the_slope_of_the_first():
     np.testing.assert_allclose(jax.jit(jax.hessian(evidence))(at), wanted, rtol=1e-6)
 
 
-def test_no_number_changes_where_no_derivative_is_asked_for(plain):
-    values, labels, *_ = drawn()
-    problem = sma.Problem(values, labels, layers=HEADS, width=4.0, temperature=0.1)
-    alone = sma.solve(problem)
-    beside, _ = jax.vjp(lambda heat: sma.solve(problem.replace(temperature=heat)).order_parameter, 0.1)
-    np.testing.assert_array_equal(alone.order_parameter, beside)
-
-
 def test_where_it_started_from_has_no_derivative(plain):
     values, labels, *_ = drawn()
     problem = sma.Problem(values, labels, layers=HEADS, width=4.0, temperature=0.1)
@@ -98,11 +90,6 @@ def test_a_minimisation_that_did_not_converge_raises_under_grad_or_has_no_deriva
         jax.grad(lambda heat: plain(heat, max_steps=1))(0.1)
     assert np.isfinite(np.asarray(caught.value.solution.order_parameter)).all()  # known numbers, not traced ones
     assert np.isnan(jax.grad(lambda heat: plain(heat, max_steps=1, throw=False))(0.1))
-
-
-def test_raising_is_refused_under_jit(plain):
-    with pytest.raises(ValueError, match=r"throw: throw=True cannot raise under jit.*\.converged"):
-        jax.jit(jax.grad(plain))(0.1)
 
 
 def test_a_head_dimension_to_differentiate_in_is_refused():

@@ -1,6 +1,5 @@
 """Mean, variance and accuracy of the predictor: equations (9), (30)."""
 
-import jax
 import numpy as np
 import pytest
 import reference
@@ -45,12 +44,6 @@ def test_two_outputs_are_those_of_dense_algebra():
     covariance = kernel[np.ix_(rest, rest)] - kernel[np.ix_(rest, seen)] @ inverse @ kernel[np.ix_(seen, rest)]
     np.testing.assert_allclose(found.mean, mean.reshape(TEST, 2), rtol=1e-9)
     np.testing.assert_allclose(found.variance, np.diag(covariance).reshape(TEST, 2), rtol=1e-9)
-
-
-def test_the_kernel_is_factorised_once():
-    train, labels, test, order_parameter = draw(89)
-    program = jax.make_jaxpr(predict)(train, labels, test, order_parameter)
-    assert str(program).count("= cholesky ") == 1
 
 
 def test_training_labels_are_interpolated_as_the_temperature_falls():

@@ -10,6 +10,7 @@ import pytest
 import reference
 from compilations import compilations
 from scipy.optimize import brentq
+from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
 from statmech_attention.theory import minimum
@@ -49,14 +50,6 @@ def chains():
 
 
 # What a solution says about itself.
-
-
-def test_the_prediction_of_a_solution_is_that_of_its_order_parameter(solution):
-    """Between two sets of examples, and of all paths, they are compared with loops in `layers/test_theory.py`."""
-    test = draw(72)[0]
-    problem = sma.Problem(solution.problem.attentioned, solution.problem.labels, temperature=0.1)
-    some = sma.kernel_regression(problem, solution.order_parameter).predict(test, paths=[0, 3])
-    np.testing.assert_allclose(solution.predict(test, paths=[0, 3]).mean, some.mean, rtol=1e-12)
 
 
 # Second opinions.
@@ -195,6 +188,33 @@ def test_other_numbers_of_the_same_shapes_compile_nothing():
     before = compilations()
     solved(7, 0.3, (0.5, *(1.2,) * (len(HEADS) + 1)), -1.0)
     assert compilations() == before
+
+
+def test_another_number_of_examples_compiles_nothing_and_has_its_solution():
+    """Rows of zeros change nothing: the reference's Gaussian has no such rows."""
+    xi, labels = draw(77, examples=30)
+    values = np.asarray(xi.values)
+
+    def evidence(count):
+        found = sma.solve(sma.Problem(values[:count], labels[:count], layers=HEADS, **OPTIONS), tolerance=1e-11)
+        return found, found.predict(values[: count - 5]), sma.log_evidence(found, corrected=True)
+
+    evidence(30)
+    before = compilations()
+    found, prediction, _ = evidence(26)
+    assert compilations() == before
+    inputs, test, overlap = values[:26], values[:21], np.asarray(found.order_parameter)
+    covariance = reference.kernel(inputs, inputs, overlap, HEADS, 1.0) + 0.1 * np.eye(26)
+    density = multivariate_normal(mean=np.zeros(26), cov=covariance).logpdf(labels[:26])
+    assert float(found.energy) == pytest.approx(-2 / 26 * density - math.log(2 * math.pi), rel=1e-12)
+    mean, variance = reference.predict(inputs, labels[:26], test, overlap, HEADS, 0.1, 1.0)
+    np.testing.assert_allclose(prediction.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(prediction.variance, variance, rtol=1e-9, atol=1e-12)
+    # What is traced is not padded.
+    options = {"layers": HEADS, **OPTIONS}
+    alone = jax.jit(lambda x: sma.solve(sma.Problem(x, labels[:26], **options), tolerance=1e-11, throw=False))(inputs)
+    assert_same(found, alone.order_parameters, 1e-12)
+    assert float(found.action) == pytest.approx(float(alone.action), rel=1e-14)
 
 
 def test_a_warm_start_takes_fewer_steps_to_the_same_minimum(solution):
@@ -337,10 +357,3 @@ def test_running_out_of_steps_raises_and_carries_the_solution_so_far():
     assert_same(kept, partial.order_parameters, 1e-14)
     # What was found so far is a good start.
     assert sma.solve(problem, start=partial).outcome == sma.Outcome.CONVERGED
-
-
-def test_a_sweep_that_runs_out_of_steps_names_the_first_that_did():
-    xi, labels = draw(70)
-    with pytest.raises(sma.NotConverged, match=r"T = 0.5, N = 4, 4, 4 \(2 of 4 solves\)") as caught:
-        sma.solve_sweep(sma.Problem(xi, labels), widths=[math.inf, 4.0], temperatures=[0.5, 0.1], max_steps=1)
-    assert caught.value.solution.outcome.tolist() == [[0, 0], [2, 2]]

@@ -1,10 +1,5 @@
 """The sum of the problems of parts against the problem of all examples."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -69,9 +64,6 @@ def test_the_theory_of_a_sum_is_that_of_the_whole_array(name):
         sma.kernel_regression(problem, overlap).predict(test),
         sma.kernel_regression(reference, overlap).predict(test),
     )
-    if name == "heads":
-        slopes = (sma.theory.evidence_slopes(one) for one in (problem, reference))
-        equal(*slopes)
 
 
 def test_the_exact_posterior_of_a_reduced_problem_is_that_of_its_examples():
@@ -149,45 +141,3 @@ def test_problems_and_their_solutions_are_saved_whole(tmp_path):
     loaded = sma.load(sma.save(solution, tmp_path / "solution.nc"))
     equal(loaded, solution, rtol=0, atol=0)
     assert loaded.problem.examples == EXAMPLES
-
-
-SHARDED = """
-import jax
-import numpy as np
-import statmech_attention as sma
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-sma.enable_x64()
-task = sma.tasks.HiddenMarkov(length=5, token_size=6)
-attention = sma.attention_from_products(task.heads(jax.random.key(0)))
-by_example = NamedSharding(Mesh(jax.devices(), ("examples",)), PartitionSpec("examples"))
-
-def numbers(inputs, labels):
-    seen = sma.attentioned_inputs(inputs, attention)
-    kernel = sma.kernel(seen, seen, np.eye(4))
-    problem = sma.Problem(seen, labels, width=10, temperature=0.1)
-    solved = sma.solve(problem, tolerance=1e-11)
-    prediction = sma.kernel_regression(problem, solved.order_parameters[0]).predict(seen)
-    found = seen.values, kernel, problem.reduce().attentioned.values, solved.order_parameters, solved.action, prediction
-    return len(seen.values.sharding.device_set), len(kernel.sharding.device_set), found
-
-for examples in (200, 40):  # more than the 48 rows that carry the kernel, and fewer
-    sample = task.sample(jax.random.key(1), examples)
-    *devices, one = numbers(sample.inputs, sample.labels)
-    assert devices == [1, 1]
-    *devices, four = numbers(*jax.device_put((sample.inputs, sample.labels), by_example))
-    assert devices == [4, 4]
-    for first, second in zip(*map(jax.tree.leaves, (one, four)), strict=True):
-        np.testing.assert_allclose(second, first, rtol=1e-10, atol=1e-10)
-"""
-
-
-def test_examples_shared_by_four_devices_give_the_same_numbers():
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(sma.__file__).parents[1]),
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
-    }
-    done = subprocess.run([sys.executable, "-c", SHARDED], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -48,7 +48,7 @@ def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Arr
     $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\,
     \xi^{\pi'}(x_\mu)$.
     """
-    return _vectors(problem, check_order_parameter(order_parameter, problem.attentioned))
+    return _vectors(problem, check_order_parameter(order_parameter, problem.attentioned.chain.partial_paths[0]))
 
 
 @jax.jit

@@ -1,19 +1,12 @@
 """Heads that matter and heads that do not: scores, removal and its cost, evidence, smaller networks."""
 
-from statmech_attention.pruning.evidence import (
-    COEFFICIENTS,
-    HeadEvidence,
-    head_evidence,
-    order_parameters_left,
-    without_head,
-)
+from statmech_attention.pruning.evidence import HeadEvidence, head_evidence, order_parameters_left, without_head
 from statmech_attention.pruning.features import fitted_features
 from statmech_attention.pruning.heads import head_indices, keep_heads, kept_heads, removal_order
 from statmech_attention.pruning.selection import SelectedHeads, select_heads
 from statmech_attention.theory.scores import DEFINITIONS, head_scores
 
 __all__ = [
-    "COEFFICIENTS",
     "DEFINITIONS",
     "HeadEvidence",
     "SelectedHeads",

@@ -19,9 +19,6 @@ from statmech_attention.model.paths import AttentionedInputs
 class Features(NamedTuple):
     r"""A map of features, $z \mapsto s\, R^\top (z - m)$, the same for every token and every path.
 
-    Subtracting $m$ from all tokens shifts all attentioned inputs alike if attention columns sum to
-    one.
-
     Attributes:
         mean: $m$.
         directions: $R$, orthonormal columns, the largest principal component first.
@@ -46,14 +43,11 @@ class Features(NamedTuple):
 
 
 def fitted_features(attentioned: AttentionedInputs, directions: int) -> Features:
-    r"""Principal components over training examples and paths, scaled to $\langle |\xi^\pi|^2 \rangle / N_0 = 1$.
+    r"""The first principal components over examples and paths, scaled to $\langle |\xi^\pi|^2 \rangle / N_0 = 1$.
 
     Args:
         attentioned: of the training examples, in any precision.
         directions: $N_0$, the number of features.
-
-    Returns:
-        `Features`: $m$ is the mean over examples and paths.
     """
     values = np.asarray(attentioned.values)
     examples, paths, width = values.shape

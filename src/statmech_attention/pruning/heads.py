@@ -118,7 +118,7 @@ def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
 def keep_heads(network, kept, *, layers: Layers | None = None):
     r"""Return the smaller network that has only some heads, with the factors $1/\sqrt{H_l}$ of these.
 
-    Nothing is trained or solved again. Weights and their attention are pruned separately.
+    Nothing is trained or solved. Weights and their attention are pruned separately.
 
     Args:
         network: `AttentionedInputs`; a `Problem`, or a `Solution`, of which the smaller `Problem` is
@@ -137,7 +137,7 @@ def keep_heads(network, kept, *, layers: Layers | None = None):
     kept = heads_by_layer(kept, layers)
     if isinstance(network, Problem):
         return network.replace(attentioned=network.attentioned.keep_heads(kept))
-    if hasattr(network, "keep_heads"):  # AttentionedInputs, or a network of your own
+    if hasattr(network, "keep_heads"):  # AttentionedInputs, or another network with this method
         return network.keep_heads(kept)
     _, parts = layers.keep(kept)
     if isinstance(network, Weights):

@@ -50,13 +50,11 @@ def select_heads(
 ) -> SelectedHeads:
     r"""Select the heads that count most in the order parameter of a network on this attention.
 
-    Values and readout of the network (1) to (4) are learned, so heads are judged by these labels,
-    not by an encoder's own values. A head's score is $\sum_{\pi\pi'} |U^{\pi\pi'}|$ over pairs of
-    paths through it, see `head_scores`, at the saddle point (11); at infinite width all scores are
-    equal. Features are principal components of $\xi^\pi$, see `fitted_features`.
-
-    The accuracy is estimated by cross-validation, with temperature, heads, features and values
-    chosen and fitted on the other folds. The heads returned are chosen on all examples.
+    A head's score is that of `head_scores` at the saddle point (11), with values and readout of the
+    network (1) to (4) learned from these labels; at infinite width all scores are equal. Features
+    are principal components of $\xi^\pi$, see `fitted_features`. The heads are chosen on all
+    examples; the accuracy is estimated by cross-validation, with temperature, heads, features and
+    values chosen and fitted on the other folds.
 
     Args:
         problem: a `Problem` with a width, such as 10. Without a temperature, that of the largest
@@ -71,7 +69,7 @@ def select_heads(
         definition: of the score, as in `head_scores`.
 
     Raises:
-        ValueError: labels of one class, inputs that are the same through all heads.
+        ValueError: labels of one class.
         NotConverged: as `solve`, if no temperature converged.
 
     Source: the score is that of Tiberi et al. (2024), section 4.2; selection before training is
@@ -103,7 +101,7 @@ def _fitted(problem: Problem, directions: int) -> tuple[Solution, Features]:
     problem = problem.replace(attentioned=features.of(problem.attentioned))
     if problem.temperature is not None:
         return solve(problem, tolerance=_TOLERANCE), features
-    options: Any = {"temperatures": TEMPERATURES, "tolerance": _TOLERANCE, "throw": False, "progress": False}
+    options: Any = {"temperatures": TEMPERATURES, "tolerance": _TOLERANCE, "throw": False}
     found = solve_sweep(problem, widths=[problem.width], **options)[0]
     evidence = np.where(found.converged, log_evidence(found), -np.inf)
     best = found[int(np.argmax(evidence))]
@@ -129,8 +127,8 @@ def _held_out(problem: Problem, tested, keep: int, directions: int, definition: 
     test = AttentionedInputs(seen.values[tested], seen.layers)
     whole, features = _fitted(train, directions)
     kept = np.sort(_selected(whole, keep, definition)[1])
-    fewer, own = _fitted(keep_heads(train, kept), directions)
-    few = fewer.predict(own.of(keep_heads(test, kept))).mean
+    fewer, components = _fitted(keep_heads(train, kept), directions)
+    few = fewer.predict(components.of(keep_heads(test, kept))).mean
     return kept, np.stack([few, whole.predict(features.of(test)).mean])
 
 
@@ -143,13 +141,10 @@ def _folds(classes, folds: int, random) -> Int[np.ndarray, " examples"]:
 
 
 def _classes(problem: Problem) -> Int[np.ndarray, " examples"]:
-    """Numbers of the examples' classes; at least two of them, and heads that see different things."""
-    labels, values = np.asarray(problem.labels), np.asarray(problem.attentioned.values)
+    """Numbers of the examples' classes, at least two of them."""
+    labels = np.asarray(problem.labels)
     checks.labels(labels, len(labels), signs=labels.ndim == 1, axes=labels.shape[1:])
     classes = (labels > 0).astype(int) if labels.ndim == 1 else labels.argmax(axis=1)
     if len(np.unique(classes)) < 2:
         raise ValueError("labels: wanted at least two classes to tell apart, got one.")
-    if values.shape[1] > 1 and np.allclose(values, values[:, :1], rtol=0, atol=1e-12 * np.abs(values).max()):
-        hint = "Under causal attention the first token sees itself alone: read out 'last' or 'mean'."
-        raise ValueError(f"problem: wanted attentioned inputs that differ, got the same through all heads. {hint}")
     return classes

@@ -23,8 +23,7 @@ from statmech_attention.sampling._arguments import Chains, with_warmup
 from statmech_attention.sampling._bartlett import bartlett, chain_potential
 from statmech_attention.sampling._chains import nuts, run
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
-from statmech_attention.theory import Problem, gp_order_parameters, kernel_regression
-from statmech_attention.theory.action import label_nats
+from statmech_attention.theory import Problem, energy, gp_order_parameters, kernel_regression
 from statmech_attention.theory.coordinates import layer_shares, logarithms, order_one, order_parameters
 from statmech_attention.theory.problem import need_examples, need_problem
 
@@ -86,7 +85,7 @@ class _Law:
 
     def potential(self, position, data, static):
         theta, problem, overlaps = self._parts(position)
-        total = 0.5 * label_nats(problem, overlaps[0]) - self.log_prior(theta)
+        total = 0.5 * problem.examples * energy(problem, overlaps[0]) - self.log_prior(theta)
         if self.factors is None:
             return total
         point = self.scale * position[_POINT]

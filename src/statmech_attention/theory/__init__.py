@@ -1,7 +1,7 @@
 """The theory at finite width: problem, kernel, action, saddle point, predictor, evidence."""
 
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
-from statmech_attention.theory.evidence import evidence_slopes, log_evidence
+from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.fit import Fit, fit
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.minima import minima
@@ -26,7 +26,6 @@ __all__ = [
     "action",
     "energy",
     "entropy",
-    "evidence_slopes",
     "fit",
     "gp_order_parameters",
     "head_scores",

@@ -10,10 +10,8 @@ from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.inverse import point_of
-from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.predictor import kernel_regression
 from statmech_attention.theory.problem import Problem, need_problem
-from statmech_attention.theory.regression import feature_nats
 
 
 def entropy(
@@ -59,23 +57,15 @@ def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
 
     Args:
         problem: a `Problem` with a temperature; its width does not matter.
-        order_parameter: $U$, `(paths, paths)`, each output a path of its own.
+        order_parameter: $U$, `(paths, paths)`, with a row per path and output.
 
     Returns:
         A scalar; NaN if $K + T I$ is not positive definite.
 
     Source: Tiberi et al. (2024), equations (12) and (34).
     """
-    nats = kernel_regression(problem, order_parameter).regression.nats
-    return (nats + problem.dropped * jnp.log(problem.temperature)) / problem.examples
-
-
-def label_nats(problem: Problem, order_parameter: Float[Array, "paths paths"]) -> Float[Array, ""]:
-    """$P E(U)$, (12), at a positive definite $U$, from the smaller of $K$ and the matrix of features; unchecked."""
-    inputs = problem.attentioned
-    rows, root = kernel_inputs(inputs), jnp.linalg.cholesky(order_parameter)
-    features = jnp.sqrt(kernel_scale(inputs, problem.variance)) * jnp.einsum("epi,pq->eqi", rows, root)
-    return feature_nats(features.reshape(len(rows), -1), problem.temperature, problem.labels.reshape(-1))
+    found = kernel_regression(problem, order_parameter)
+    return (found.regression.nats + found.problem.dropped * jnp.log(problem.temperature)) / problem.examples
 
 
 def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Array, ""]:
@@ -113,9 +103,3 @@ def gp_order_parameters(
     """
     factors = coordinates.full_rank(Architecture.of(layers, 1, variance))
     return coordinates.order_parameters(jnp.zeros(factors.coordinates), factors)
-
-
-def smallest_entropy(architecture: Architecture):
-    r"""The entropy at the Gaussian-process limit, $\sum_l d_l N_l / N_{max}$ for layers of heads."""
-    counts = coordinates.full_rank(architecture).counts
-    return sum(diagonal * share for (diagonal, _), share in zip(counts, architecture.shares, strict=True))

@@ -5,9 +5,8 @@ kind and a lower triangular $F_l$, the kept rows of which are $[I\ 0]$; see
 `statmech_attention.layers.kind`. For layers of heads $M_l = \sigma_l I$. The entropy falls apart
 into independent layers, $|F_l|^2 - 2 \sum_i \ln F_{l,ii}$ over the rows that are free. A point is a
 flat vector: for $l = 1..L+1$ the logarithms of the diagonal of $F_l$, then what lies below it row
-by row, both without the kept rows. A layer of narrow heads is two stages, its own and above it an
-inner one with a factor $F_h$ for every head: after the coordinates of $F_l$ come those of all
-$F_h$.
+by row, both without the kept rows. A layer of narrow heads has a second stage above, the inner one,
+with a factor $F_h$ for every head: after the coordinates of $F_l$ come those of all $F_h$.
 """
 
 import math
@@ -154,13 +153,13 @@ def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, 
     Automatic differentiation is left with $B$ alone.
     """
     (first, below), *_ = factors.counts
-    own, others = free[: first + below], free[first + below :]
+    lowest, others = free[: first + below], free[first + below :]
     places, *_ = _entry_places(factors)
-    rows, columns = (index[np.argsort(places[places < own.size])] for index in np.nonzero(places < own.size))
+    rows, columns = (index[np.argsort(places[places < lowest.size])] for index in np.nonzero(places < lowest.size))
     triangle = jnp.concatenate([free, jnp.arange(2.0)])[places]
 
     def branches(others):
-        return branch_rows(0, factors_of_entries(jnp.concatenate([own, others]), factors)[1:], factors)
+        return branch_rows(0, factors_of_entries(jnp.concatenate([lowest, others]), factors)[1:], factors)
 
     base, change = branches(others), jax.jacfwd(branches)(others)
     factor, factor_change = base @ triangle, jnp.einsum("asn,sr->arn", change, triangle)

@@ -10,9 +10,10 @@ $R = (K + T)^{-1}$ and $v = R Y$:
     P d2E/dU_i dU_j  = 2 v^T S_i R S_j v - tr(R S_i R S_j)
 
 With few examples the $S_i$ are stored; with many `_feature_derivatives` uses $G = Z^\top R Z$ and
-$Z^\top v$ instead. Several outputs are rows and paths of their own, see `kernel_inputs`.
+$Z^\top v$ instead. With several outputs there is a row and a path for each, see `kernel_inputs`.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -84,6 +85,7 @@ class Factored(NamedTuple):
 
 def action_problem(problem: Problem, method: str) -> tuple[ActionProblem, bool]:
     """The numbers that the action depends on, and whether its Hessian is formed."""
+    problem = problem.padded()
     data = Reduced(kernel_inputs(problem.attentioned), problem.labels.reshape(-1))
     dense = is_dense(method, data.inputs)
     pairs = kept_pairs(data.inputs, dense)
@@ -151,12 +153,19 @@ def entropy_curvature(point: Float[Array, " coordinates"], problem: ActionProble
 
 def action_of(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors) -> Float[Array, ""]:
     """The action at a point, of which the others are derivatives."""
-    return entropy(point, problem.shares, factors) + problem.alpha * energy_of(point, problem, factors)[0]
+    return entropy(point, problem.shares, factors) + problem.alpha * energy_at(point, problem, factors)
+
+
+def energy_at(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors) -> Float[Array, ""]:
+    """The energy at a point."""
+    kernel = kernel_at(point, problem, factors)
+    return energy_of(Regression.of(kernel, problem.temperature, problem.labels), problem)
 
 
 def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value, gradient and Hessian of the action."""
-    energy, regression = energy_of(point, problem, factors)
+    regression = Regression.of(kernel_at(point, problem, factors), problem.temperature, problem.labels)
+    energy = energy_of(regression, problem)
     derivatives = _feature_derivatives if problem.pairs is None else _pair_derivatives
     slope, curvature = (problem.alpha / problem.examples * one for one in derivatives(regression, problem))
     # In the free entries, where U is a polynomial, and from there to their logarithms.
@@ -174,7 +183,8 @@ def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, f
 
 def factored_derivatives(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value and gradient of the action, and what its Hessian-vector products need."""
-    energy, regression = energy_of(point, problem, factors)
+    regression = Regression.of(kernel_at(point, problem, factors), problem.temperature, problem.labels)
+    energy = energy_of(regression, problem)
     inverse = regression.solve(jnp.eye(len(problem.labels)))
     seen = jnp.tensordot(inverse, problem.inputs, 1)
     projected = jnp.tensordot(regression.solve(problem.labels), problem.inputs, 1)
@@ -189,35 +199,37 @@ def hessian_product(
 ) -> Float[Array, " coordinates"]:
     """The Hessian of the action times a vector, for about two gradients, in the inputs' precision."""
     inputs = problem.inputs
-    rows, own, double = len(inputs), inputs.dtype, vector.dtype
+    rows, precision = len(inputs), inputs.dtype
     finite = layer_shares(problem.finite, factors)
-    change, pull = _order_parameter_change(finite * curvature.point, finite * vector, factors)
-    moved = inputs @ change.astype(own)
-    kernel_change = problem.scale.astype(own) * (moved.reshape(rows, -1) @ inputs.reshape(rows, -1).T)
-    inverse = curvature.inverse.astype(own)
-    solved = (curvature.inverse @ problem.labels).astype(own)
+    overlap, at = partial(order_parameter, factors=factors), finite * curvature.point
+    (_, change), (_, pull) = jax.jvp(overlap, (at,), (finite * vector,)), jax.vjp(overlap, at)
+    moved = inputs @ change.astype(precision)
+    kernel_change = problem.scale.astype(precision) * (moved.reshape(rows, -1) @ inputs.reshape(rows, -1).T)
+    inverse = curvature.inverse.astype(precision)
+    solved = (curvature.inverse @ problem.labels).astype(precision)
     inverse_change = inverse @ kernel_change @ inverse
     projected = jnp.tensordot(solved, inputs, 1)
     drift = jnp.tensordot(inverse @ (kernel_change @ solved), inputs, 1)
     slope_change = drift.T @ projected + projected.T @ drift
     slope_change -= _between_paths(inputs, jnp.tensordot(inverse_change, inputs, 1))
-    (through_kernel,) = pull(problem.alpha * problem.scale / problem.examples * slope_change.astype(double))
+    (through_kernel,) = pull(problem.alpha * problem.scale / problem.examples * slope_change.astype(vector.dtype))
     surrogate = _linearised(curvature.gradient, problem, factors)
     return finite * through_kernel + jax.jvp(jax.grad(surrogate), (curvature.point,), (vector,))[1]
 
 
-def energy_of(point, problem: ActionProblem, factors: Factors) -> tuple[Float[Array, ""], Regression]:
-    """Energy, and the regression that it comes from."""
+def kernel_at(point, problem: ActionProblem, factors: Factors) -> Float[Array, "rows rows"]:
+    """The kernel matrix at a point."""
     factor = order_parameter_factors(layer_shares(problem.finite, factors) * point, factors)[0]
-    rows = len(problem.labels)
-    if problem.pairs is None:
-        seen = (problem.inputs @ factor).reshape(rows, -1)
-        gram = seen @ seen.T
-    else:
-        gram = jnp.tensordot((factor @ factor.T)[np.triu_indices(len(factor))], problem.pairs, 1)
-    found = Regression.of(problem.scale * gram, problem.temperature, problem.labels)
-    dropped = (problem.examples - rows) * jnp.log(problem.temperature) + problem.outside / problem.temperature
-    return (found.nats + dropped) / problem.examples, found
+    if problem.pairs is not None:
+        return problem.scale * jnp.tensordot((factor @ factor.T)[np.triu_indices(len(factor))], problem.pairs, 1)
+    seen = (problem.inputs @ factor).reshape(len(problem.labels), -1)
+    return problem.scale * (seen @ seen.T)
+
+
+def energy_of(regression: Regression, problem: ActionProblem) -> Float[Array, ""]:
+    """The energy, with what rows that were rotated away or padded contribute."""
+    without = (problem.examples - len(problem.labels)) * jnp.log(problem.temperature)
+    return (regression.nats + without + problem.outside / problem.temperature) / problem.examples
 
 
 def _pair_derivatives(regression: Regression, problem: ActionProblem):
@@ -270,12 +282,6 @@ def _feature_derivatives(regression: Regression, problem: ActionProblem):
 def _between_paths(one, other) -> Float[Array, "paths paths"]:
     """The product over rows and features."""
     return one.reshape(-1, one.shape[2]).T @ other.reshape(-1, other.shape[2])
-
-
-def _order_parameter_change(point, vector, factors: Factors):
-    """The change of U along a vector, and the pull-back of a slope in U to the coordinates."""
-    change = jax.jvp(lambda p: order_parameter(p, factors), (point,), (vector,))[1]
-    return change, jax.vjp(lambda p: order_parameter(p, factors), point)[1]
 
 
 def _linearised(slope, problem: ActionProblem, factors: Factors):

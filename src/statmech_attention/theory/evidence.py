@@ -7,12 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.action import energy
-from statmech_attention.theory.coordinates import full_rank, logarithms, order_one, order_parameter
+from statmech_attention.theory.coordinates import full_rank, order_one
 from statmech_attention.theory.derivatives import action_problem, dense_hessian, entropy_curvature
 from statmech_attention.theory.inverse import point_of
-from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution
 
 
@@ -66,36 +63,3 @@ def _order_one(point, data, factors):
     root = jnp.sqrt(entropy_curvature(jnp.zeros_like(point), data, factors))
     hessian = dense_hessian(point, data, factors)[2].hessian / jnp.outer(root, root)
     return -jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(hessian)))) - order_one(point, factors)
-
-
-def evidence_slopes(problem: Problem) -> Float[Array, " stages"]:
-    r"""$A_s$ in $\ln p(Y) = \ln p_{GP}(Y) + \sum_s A_s / N_s + ..$: the nats from finite widths, to first order.
-
-    A stage's $A_s = \sum_i (P\, \partial_i E)^2 / (4 h_i)$ runs over its good coordinates at the
-    Gaussian-process limit, with the entropy's curvature $h_i$ = 4 for logarithms and 2 for the
-    others. As in `log_evidence`, terms that do not grow with $N$ at fixed $P/N$ are left out.
-
-    For heads alone, unit variances and $M_1 = \frac P2\, \partial E / \partial U^{(1)}$, with
-    $M_{l+1}$ the sum of the diagonal blocks of $M_l$, one per head: $A = |M_l|^2$ for $U^{(l)}$;
-    for $G^{(l)}$ only the diagonal blocks count.
-
-    Args:
-        problem: a `Problem` with a temperature; its width does not matter.
-
-    Returns:
-        One number per order parameter, in the order of `Solution.order_parameters`; divide by
-        $N_l$, or $d$.
-
-    Raises:
-        ValueError: as `energy`.
-    """
-    problem = need_problem(problem, "temperature")
-    factors = full_rank(Architecture.of(problem.layers, 1.0, problem.variance))
-
-    def nats(point):
-        return problem.examples * energy(problem, order_parameter(point, factors))
-
-    slope = jax.grad(nats)(jnp.zeros(factors.coordinates))
-    each = slope**2 / (4 * np.where(logarithms(factors), 4, 2))
-    ends = np.cumsum([sum(count) for count in factors.counts])
-    return jnp.stack([jnp.sum(part) for part in jnp.split(each, ends[:-1])])

@@ -14,8 +14,8 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.kind import mixed
-from statmech_attention.theory.coordinates import Factors
-from statmech_attention.theory.kernels import check_symmetric
+from statmech_attention.theory.coordinates import Factors, order_parameter_factors
+from statmech_attention.theory.kernels import check_semi_definite
 
 _LARGEST_MISFIT = 1e-6  # of order parameters to their chain, relative
 
@@ -28,17 +28,19 @@ def point_of(order_parameters, factors: Factors, name: str = "order_parameters")
             the `name` that they have for the caller.
     """
     overlaps = _checked(order_parameters, factors, name)
-    point, relative = _point_and_factors(overlaps, factors)
-    if checks.concrete(*relative):
+    point, misfits = _point_and_misfits(overlaps, factors)
+    if checks.concrete(misfits):
         # From above: a fault there spoils all below.
-        for layer in reversed(range(len(overlaps))):
-            _check_factor(overlaps[layer], relative[layer], layer, factors, name)
+        for number, misfit in reversed(list(enumerate(np.asarray(misfits)))):
+            if not misfit < _LARGEST_MISFIT:
+                wanted = "one of a network of these layers" if np.isfinite(misfit) else "a positive definite matrix"
+                raise ValueError(f"{name}[{number}]: wanted {wanted}, got another {factors.stages[number].name}.")
     return point
 
 
 @quick_jit()
-def _point_and_factors(overlaps: list, factors: Factors):
-    """The point of order parameters, and their triangular factors $F_1, .., F_{L+1}$."""
+def _point_and_misfits(overlaps: list, factors: Factors):
+    """The point of order parameters, and how far those at the point are from each of them, relative to its size."""
     relative: list = [None] * len(overlaps)
     for stage in reversed(range(len(overlaps))):
 
@@ -54,7 +56,9 @@ def _point_and_factors(overlaps: list, factors: Factors):
         free = rows >= kept
         diagonal = jnp.diagonal(triangle, axis1=-2, axis2=-1)[..., kept:]
         found += [jnp.log(diagonal).reshape(-1), triangle[..., rows[free], columns[free]].reshape(-1)]
-    return jnp.concatenate(found), relative
+    point = jnp.concatenate(found)
+    pairs = zip(order_parameter_factors(point, factors), overlaps, strict=True)
+    return point, jnp.stack([jnp.max(jnp.abs(one @ one.mT - two)) / jnp.max(jnp.abs(two)) for one, two in pairs])
 
 
 def _seeds_of(rows: Float[Array, "partial columns"], stage: int, relative: list, factors: Factors):
@@ -84,10 +88,9 @@ def _solved(
 def _checked(order_parameters, factors: Factors, given: str) -> list:
     """Validate types, sizes and symmetry; return the order parameters as matrices."""
     partial, outputs = factors.chain.partial_paths, factors.chain.readout.axes
-    names = [stage.name for stage in factors.stages]
-    if not isinstance(order_parameters, (tuple, list)) or len(order_parameters) != len(names):
-        got = len(order_parameters) if isinstance(order_parameters, (tuple, list)) else type(order_parameters).__name__
-        raise ValueError(f"{given}: wanted a tuple of {len(names)}, {', '.join(names)}, got {got}.")
+    names = ", ".join(stage.name for stage in factors.stages)
+    if not isinstance(order_parameters, (tuple, list)) or len(order_parameters) != len(factors.stages):
+        raise ValueError(f"{given}: wanted a tuple of {len(factors.stages)}, {names}, got another object.")
     overlaps = []
     for number, (value, stage) in enumerate(zip(order_parameters, factors.stages, strict=True)):
         name, size = f"{given}[{number}]", partial[stage.place + stage.inner]
@@ -97,24 +100,6 @@ def _checked(order_parameters, factors: Factors, given: str) -> list:
         shape = (*([stage.kind.value_matrices] if stage.inner else []), size, size)
         if value.shape != shape:
             raise ValueError(f"{name}: wanted {stage.name} of shape {shape}, got {value.shape}.")
-        check_symmetric(name, value)
+        check_semi_definite(name, value)
         overlaps.append(value)
     return overlaps
-
-
-def _check_factor(overlap, factor, number: int, factors: Factors, given: str) -> None:
-    """Raise ValueError for an order parameter that no network of these layers has."""
-    stage, kept, factor = factors.stages[number], factors.kept[number], np.asarray(factor)
-    wanted, mixing = None, factors.mixing(number)
-    if not np.all(np.isfinite(factor)):
-        wanted = f"a positive definite {stage.name}"
-    elif not stage.inner and not np.allclose(
-        factor[:kept], np.eye(kept, factor.shape[-1]), rtol=0, atol=_LARGEST_MISFIT
-    ):
-        wanted = f"the block of {stage.name} along the skip to be U^({stage.place + 2})"
-    elif not stage.inner and mixing.shape[0] > mixing.shape[1]:
-        projector = np.kron(mixing @ np.linalg.pinv(mixing), np.eye(len(overlap) // len(mixing)))
-        if not np.allclose(projector @ overlap @ projector, overlap, rtol=0, atol=_LARGEST_MISFIT * np.max(overlap)):
-            wanted = f"branches of {stage.name} that share their values to be alike"
-    if wanted:
-        raise ValueError(f"{given}[{number}]: wanted {wanted}, got another order parameter.")

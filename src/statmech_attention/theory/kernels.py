@@ -34,7 +34,7 @@ def kernel(
     Args:
         attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         others: the same for the second argument of the kernel.
-        order_parameter: $U$, `(paths, paths)`, symmetric; each output a path of its own.
+        order_parameter: $U$, `(paths, paths)`, symmetric; with a row per path and output.
         variance: $\sigma^2$, or one number per layer with $\sigma_0^2$ first.
         layers: only for plain arrays, $(H_1, .., H_L)$.
 
@@ -43,10 +43,11 @@ def kernel(
 
     Source: Tiberi et al. (2024), equations (10) and (31).
     """
-    left, right = as_attentioned("attentioned", attentioned, layers), as_attentioned("others", others, layers)
-    _check_pair(left, right, "others")
+    left = as_attentioned("attentioned", attentioned, layers)
+    right = inputs_like("others", others, left)
     axes = left.chain.readout.axes
-    flat = flat_kernel(left, right, check_order_parameter(order_parameter, left), variance)
+    overlap = check_order_parameter(order_parameter, left.chain.partial_paths[0])
+    flat = flat_kernel(left, right, overlap, variances(variance, len(left.chain.layers)))
     return flat.reshape(left.values.shape[0], *axes, right.values.shape[0], *axes)
 
 
@@ -71,18 +72,15 @@ def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths fe
     return spread.reshape(examples * chain.outputs, paths * chain.outputs, features)
 
 
+@jax.jit
 def flat_kernel(
     left: AttentionedInputs, right: AttentionedInputs, order_parameter, variance
 ) -> Float[Array, "rows columns"]:
     """The kernel over pairs (example, output)."""
-    return _scaled_product(left, right, order_parameter, kernel_scale(left, variance))
-
-
-@jax.jit
-def _scaled_product(left: AttentionedInputs, right: AttentionedInputs, order_parameter, scale):
     rows, columns = kernel_inputs(left), kernel_inputs(right)
     weighted = jnp.einsum("eai,ab->ebi", rows, order_parameter)
-    return scale * (weighted.reshape(rows.shape[0], -1) @ columns.reshape(columns.shape[0], -1).T)
+    product = weighted.reshape(rows.shape[0], -1) @ columns.reshape(columns.shape[0], -1).T
+    return kernel_scale(left, variance) * product
 
 
 def diagonal_kernel(inputs: AttentionedInputs, order_parameter, variance) -> Float[Array, " rows"]:
@@ -92,13 +90,8 @@ def diagonal_kernel(inputs: AttentionedInputs, order_parameter, variance) -> Flo
     return kernel_scale(inputs, variance) * jnp.sum(weighted * rows, axis=(1, 2))
 
 
-def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
-    """Validate $U$ for these inputs: float64, `(paths, paths)`, positive semi-definite."""
-    return order_parameter_of(order_parameter, attentioned.chain.partial_paths[0])
-
-
-def order_parameter_of(order_parameter, paths: int, *, double: bool = True) -> Float[Array, "paths paths"]:
-    """Validate $U$, given the number of its rows, paths times outputs."""
+def check_order_parameter(order_parameter, paths: int, *, double: bool = True) -> Float[Array, "paths paths"]:
+    """Validate $U$, given the number of its rows, paths times outputs: positive semi-definite, float64 if `double`."""
     order_parameter = checks.array("order_parameter", order_parameter, "paths paths", double=double)
     if order_parameter.shape != (paths, paths):
         raise ValueError(f"order_parameter: wanted shape ({paths}, {paths}), got {order_parameter.shape}.")
@@ -108,44 +101,26 @@ def order_parameter_of(order_parameter, paths: int, *, double: bool = True) -> F
 
 def check_semi_definite(name: str, matrix) -> None:
     """Raise ValueError unless the matrices are symmetric and positive semi-definite; traced ones pass."""
-    check_symmetric(name, matrix)
     if not checks.concrete(matrix):
         return
     known = np.asarray(matrix)
-    shift = _rounding(known) + np.finfo(float).tiny
+    size, rounding = known.shape[-1], max(_ROUNDING, 4 * float(jnp.finfo(known.dtype).eps))
+    rounding *= size**0.5 * float(np.max(np.abs(known)))
+    if np.max(np.abs(known - np.swapaxes(known, -1, -2))) > rounding:
+        raise ValueError(f"{name}: wanted a symmetric matrix, got one that is not. Take 0.5 * (U + U.T).")
     try:
-        np.linalg.cholesky(known.astype(float) + shift * np.eye(known.shape[-1]))
+        np.linalg.cholesky(known.astype(float) + (rounding + np.finfo(float).tiny) * np.eye(size))
     except np.linalg.LinAlgError:
-        raise ValueError(
-            f"{name}: wanted a positive semi-definite matrix, got one with negative eigenvalues."
-        ) from None
-
-
-def check_symmetric(name: str, matrix) -> None:
-    """Raise ValueError unless the matrices are symmetric; traced ones pass."""
-    if checks.concrete(matrix):
-        known = np.asarray(matrix)
-        if np.max(np.abs(known - np.swapaxes(known, -1, -2))) > _rounding(known):
-            raise ValueError(f"{name}: wanted a symmetric matrix, got one that is not. Take 0.5 * (U + U.T).")
-
-
-def _rounding(matrix: np.ndarray) -> float:
-    """The largest error of rounding in an entry."""
-    precision = max(_ROUNDING, 4 * float(jnp.finfo(matrix.dtype).eps))
-    return precision * matrix.shape[-1] ** 0.5 * float(np.max(np.abs(matrix)))
-
-
-def _check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> None:
-    """Raise ValueError unless both inputs have the same paths and features."""
-    if (left.layers, left.values.shape[1:]) != (right.layers, right.values.shape[1:]):
-        raise ValueError(
-            f"{name}: wanted (paths, features) = {left.values.shape[1:]} and heads {left.layers}, "
-            f"got {right.values.shape[1:]} and {right.layers}."
-        )
+        message = f"{name}: wanted a positive semi-definite matrix, got one with negative eigenvalues."
+        raise ValueError(message) from None
 
 
 def inputs_like(name: str, value, train: AttentionedInputs) -> AttentionedInputs:
     """Validate inputs of the same layers, paths and features as the training inputs."""
     value = as_attentioned(name, value, None if isinstance(value, AttentionedInputs) else train.layers)
-    _check_pair(train, value, name)
+    if (train.layers, train.values.shape[1:]) != (value.layers, value.values.shape[1:]):
+        raise ValueError(
+            f"{name}: wanted (paths, features) = {train.values.shape[1:]} and heads {train.layers}, "
+            f"got {value.values.shape[1:]} and {value.layers}."
+        )
     return value

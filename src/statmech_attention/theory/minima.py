@@ -30,7 +30,7 @@ def minima(problem: Problem, *, narrower: float = 20.0, **options) -> list[Solut
         options: `tolerance`, `max_steps` and `method`, as in `solve`.
 
     Returns:
-        One `Solution`, or two. The evidence of each, `log_evidence`, is that of its own basin.
+        One `Solution`, or two. `log_evidence` of each counts its basin alone.
 
     Raises:
         ValueError: as `solve`.

@@ -27,7 +27,7 @@ from statmech_attention.theory.derivatives import (
     ActionProblem,
     action_of,
     dense_hessian,
-    energy_of,
+    energy_at,
     entropy_curvature,
     factored_derivatives,
     hessian_product,
@@ -51,6 +51,7 @@ class ActionMinimum(NamedTuple):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(5,))
+@quick_jit(static=("dense",))
 def minimise_action(
     problem: ActionProblem, start, tolerance, max_steps, factors: Factors, dense: bool
 ) -> ActionMinimum:
@@ -58,79 +59,62 @@ def minimise_action(
 
     Derivatives are NaN where the minimisation did not converge, and do not depend on the start.
     """
-    return _minimise(problem, start, tolerance, max_steps, factors, dense)
+    # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
+    large = problem.inputs.size > _LARGEST_DOUBLE
+    rough = problem._replace(inputs=problem.inputs.astype(jnp.float32)) if large else problem
+
+    def dense_step(gradient, curvature, radius):
+        return exact_step(gradient, curvature.hessian, radius)
+
+    def products_step(gradient, curvature, radius):
+        product = partial(hessian_product, curvature=curvature, problem=rough, factors=factors)
+        # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
+        scale = 0.5 * entropy_curvature(curvature.point, problem, factors)
+        return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS, tolerance)
+
+    derivatives, step = (dense_hessian, dense_step) if dense else (factored_derivatives, products_step)
+    minimum = minimise(partial(derivatives, problem=problem, factors=factors), step, start, tolerance, max_steps)
+    energy, point = factors.chain.outputs * minimum.curvature.energy, minimum.point
+    bulk = entropy(point, problem.shares, factors)
+    return ActionMinimum(minimum._replace(curvature=None), order_parameters(point, factors), energy, bulk)
 
 
 @partial(minimise_action.defjvp, symbolic_zeros=True)
 def _minimum_tangent(dense, primals, tangents):
     found = minimise_action(*primals, dense)
     problem, *_, factors = primals
-    changes = jax.tree.leaves((tangents[0], tangents[-1]))
-    moving = tuple(not isinstance(change, SymbolicZero) for change in changes)
-    changes = [change for change, moves in zip(changes, moving, strict=True) if moves]
     minimum = found.minimum
-    point, action, overlaps, energy, bulk = _tangent_at_minimum(
-        minimum.point, minimum.outcome, problem, factors, changes, moving, dense
-    )
+    moving = [None if isinstance(one, SymbolicZero) else one for one in jax.tree.leaves((tangents[0], tangents[-1]))]
+    point, action, *others = _tangent_at_minimum(minimum.point, minimum.outcome, (problem, factors), moving, dense)
     whole = [np.zeros(number.shape, jax.dtypes.float0) for number in (minimum.steps, minimum.outcome)]
     moved = Minimum(point, action, jnp.zeros_like(minimum.gradient_norm), *whole, None)
-    return found, ActionMinimum(moved, overlaps, energy, bulk)
+    return found, ActionMinimum(moved, *others)
 
 
-@quick_jit(static=("dense",))
-def _minimise(problem, start, tolerance, max_steps, factors: Factors, dense: bool) -> ActionMinimum:
-    if dense:
-        derivatives = partial(dense_hessian, problem=problem, factors=factors)
-
-        def step(gradient, curvature, radius):
-            return exact_step(gradient, curvature.hessian, radius)
-
-    else:
-        derivatives = partial(factored_derivatives, problem=problem, factors=factors)
-        # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in
-        # double precision.
-        large = problem.inputs.size > _LARGEST_DOUBLE
-        rough = problem._replace(inputs=problem.inputs.astype(jnp.float32)) if large else problem
-
-        def step(gradient, curvature, radius):
-            product = partial(hessian_product, curvature=curvature, problem=rough, factors=factors)
-            # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
-            scale = 0.5 * entropy_curvature(curvature.point, problem, factors)
-            return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS, tolerance)
-
-    minimum = minimise(derivatives, step, start, tolerance, max_steps)
-    energy = factors.chain.outputs * minimum.curvature.energy
-    overlaps = order_parameters(minimum.point, factors)
-    bulk = entropy(minimum.point, problem.shares, factors)
-    return ActionMinimum(minimum._replace(curvature=None), overlaps, energy, bulk)
-
-
-@partial(jax.jit, static_argnames=("moving", "dense"))
-def _tangent_at_minimum(point, outcome, problem, factors, changes: list, moving: tuple[bool, ...], dense: bool):
-    """Tangents of point, action, order parameters, energy and entropy along the `moving` arrays."""
-    leaves, form = jax.tree.flatten((problem, factors))
-    varied = [leaf for leaf, moves in zip(leaves, moving, strict=True) if moves]
+@partial(jax.jit, static_argnames=("dense",))
+def _tangent_at_minimum(point, outcome, arrays, changes: list, dense: bool):
+    """Tangents of point, action, order parameters, energy and entropy; `changes` is None for an array that stays."""
+    leaves, form = jax.tree.flatten(arrays)
 
     def given(varied):
-        each = iter(varied)
-        return jax.tree.unflatten(
-            form, [next(each) if moves else leaf for leaf, moves in zip(leaves, moving, strict=True)]
-        )
+        pairs = zip(varied, leaves, strict=True)
+        return jax.tree.unflatten(form, [leaf if one is None else one for one, leaf in pairs])
 
     def gradient(varied):
         return jax.grad(action_of)(point, *given(varied))
 
     def outputs_at(point, varied):
         problem, factors = given(varied)
-        energy, bulk = energy_of(point, problem, factors)[0], entropy(point, problem.shares, factors)
+        energy, bulk = energy_at(point, problem, factors), entropy(point, problem.shares, factors)
         overlaps = order_parameters(point, factors)
         return point, bulk + problem.alpha * energy, overlaps, factors.chain.outputs * energy, bulk
 
-    tilt = jax.jvp(gradient, (varied,), (changes,))[1]
+    varied = [leaf if change is not None else None for leaf, change in zip(leaves, changes, strict=True)]
+    slope_change = jax.jvp(gradient, (varied,), (changes,))[1]
     # A factor, and not a choice: NaN also in reverse mode, where an alternative would be zero.
     known = jnp.where(outcome == Outcome.CONVERGED, 1.0, jnp.nan)
-    change = -known * _hessian_solve(tilt, point, problem, factors, dense)
-    return jax.jvp(outputs_at, (point, varied), (change, changes))[1]
+    moved = -known * _hessian_solve(slope_change, point, *arrays, dense)
+    return jax.jvp(outputs_at, (point, varied), (moved, changes))[1]
 
 
 def _hessian_solve(vector, point, problem: ActionProblem, factors: Factors, dense: bool):

@@ -1,6 +1,6 @@
 """The predictor: kernel regression with the kernel of the order parameter, equations (9) and (30)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.kernels import check_order_parameter, diagonal_kernel, flat_kernel, inputs_like
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.regression import Prediction, Regression
+from statmech_attention.theory.rows import first_rows, padded
 
 
 @jax.tree_util.register_dataclass
@@ -23,7 +24,7 @@ class KernelRegression:
     """Regression on the labels of a problem with the kernel (10) of an order parameter; a pytree.
 
     Attributes:
-        problem: the training data.
+        problem: the training data, padded by rows of zeros.
         order_parameter: $U$.
         regression: the factorised kernel matrix.
     """
@@ -54,11 +55,12 @@ class KernelRegression:
         test, chain = inputs_like("test", test, train), train.chain
         if paths is not None:
             chosen = np.isin(np.arange(chain.paths), checks.indices("paths", paths, chain.paths, least=1))
-            chosen = np.repeat(chosen.astype(float), chain.outputs)  # each output is a path of its own
+            chosen = np.repeat(chosen.astype(float), chain.outputs)  # a row per path and output
             return kernel_regression(self.problem, self.order_parameter * np.outer(chosen, chosen)).predict(test)
-        found = _predicted(self.regression, train, test, self.order_parameter, self.problem.variance[0])
-        axes = (test.values.shape[0], *chain.readout.axes)
-        return Prediction(found.mean.reshape(axes), found.variance.reshape(axes))
+        rows = replace(test, values=padded(test.values))
+        found = _predicted(self.regression, train, rows, self.order_parameter, self.problem.variance[0])
+        each = (one.reshape(-1, *chain.readout.axes) for one in found)
+        return Prediction(*(first_rows(one, len(test.values)) for one in each))
 
 
 def kernel_regression(problem: Problem, order_parameter: ArrayLike) -> KernelRegression:
@@ -66,7 +68,7 @@ def kernel_regression(problem: Problem, order_parameter: ArrayLike) -> KernelReg
 
     Args:
         problem: a `Problem` with a temperature; its width does not matter.
-        order_parameter: $U$, `(paths, paths)`, each output a path of its own.
+        order_parameter: $U$, `(paths, paths)`, with a row per path and output.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, float32, a $U$ that is not symmetric or not
@@ -74,8 +76,8 @@ def kernel_regression(problem: Problem, order_parameter: ArrayLike) -> KernelReg
 
     Source: Tiberi et al. (2024), equations (9) and (10).
     """
-    problem = need_problem(problem, "temperature")
-    order_parameter = check_order_parameter(order_parameter, problem.attentioned)
+    problem = need_problem(problem, "temperature").padded()
+    order_parameter = check_order_parameter(order_parameter, problem.attentioned.chain.partial_paths[0])
     numbers = order_parameter, problem.temperature, problem.variance[0]
     return KernelRegression(problem, order_parameter, _factorised(problem.attentioned, problem.labels, *numbers))
 

@@ -14,9 +14,10 @@ from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.theory.rows import triangulated
+from statmech_attention.theory.rows import padded, triangulated
 
 _NAMES = ("attentioned", "labels", "width", "temperature", "variance")
+_FIELDS = (*_NAMES, "count")
 _EXAMPLES = {"width": "30", "temperature": "0.1"}
 
 
@@ -58,7 +59,7 @@ class Problem:
     width: Any
     temperature: Any
     variance: tuple
-    count: Any  # number of examples that the rows of a reduced problem stand for; None if every row is an example
+    count: Any  # number of examples that the rows of a reduced or padded problem stand for; None if each is one
 
     def __init__(
         self,
@@ -76,18 +77,19 @@ class Problem:
         if temperature is not None:
             temperature = checks.positive("temperature", temperature)
         widths = None if width is None else architecture.widths
-        self._set(inputs, labels, widths, temperature, architecture.variances, None)
+        parts = (inputs, labels, widths, temperature, architecture.variances, None)
+        vars(self).update(zip(_FIELDS, parts, strict=True))
 
     @property
     def examples(self) -> Any:
-        """$P$, the number of examples, which a reduced problem has more of than rows."""
+        """$P$, the number of examples: more than the rows of a reduced problem, fewer than those of a padded one."""
         if self.count is None:
             return self.labels.shape[-1 - len(self.attentioned.chain.readout.axes)]
         return int(self.count) if checks.concrete(self.count) and np.ndim(self.count) == 0 else self.count
 
     @property
     def dropped(self) -> Any:
-        """Number of labels of a reduced problem that have no row: there are neither inputs nor labels."""
+        """Number of labels that have no row, as there are neither inputs nor labels; negative in a padded problem."""
         return (self.examples - self.labels.shape[0]) * self.attentioned.chain.outputs
 
     @property
@@ -101,14 +103,11 @@ class Problem:
         return Architecture(self.layers, need_problem(self, "width").width, self.variance)
 
     def replace(self, **changes) -> "Problem":
-        """The same problem with other arguments of `Problem`, by name, checked again.
+        """The same problem with other arguments of `Problem`, by name, which are checked.
 
         Raises:
-            ValueError: as `Problem`; an unknown name; other labels, or inputs of other rows, in a
-                reduced problem.
+            ValueError: as `Problem`; other labels, or inputs of other rows, in a reduced problem.
         """
-        if unknown := set(changes) - {*_NAMES, "layers"}:
-            raise ValueError(f"replace: wanted some of {', '.join(_NAMES)}, got {', '.join(sorted(unknown))}.")
         changed = Problem(**({name: getattr(self, name) for name in _NAMES} | changes))
         if self.count is not None and ("labels" in changes or changed.labels.shape != self.labels.shape):
             raise ValueError("replace: wanted the rows of a reduced problem as they are. Reduce the new examples.")
@@ -116,8 +115,9 @@ class Problem:
 
     def unchecked(self, **changes) -> "Problem":
         """The same problem with other attributes, whatever they are."""
-        parts = (changes[name] if name in changes else getattr(self, name) for name in (*_NAMES, "count"))
-        return Problem.tree_unflatten(None, parts)
+        problem = object.__new__(Problem)
+        vars(problem).update(vars(self) | changes)
+        return problem
 
     def reduce(self) -> "Problem":
         """The same problem with a row for every (path, feature) and output, if it has more.
@@ -126,6 +126,17 @@ class Problem:
         rounding. Rows are mixtures of examples, and their labels are no classes any more.
         """
         return _sum(self)
+
+    def padded(self) -> "Problem":
+        """The same problem with rows of zeros, which change nothing, up to one of few sizes.
+
+        Another number of examples then compiles nothing, since $P$ is a number like any other.
+        """
+        values, labels = self.attentioned.values, self.labels
+        if not checks.concrete(values, labels) or (rows := padded(labels)) is labels:
+            return self
+        inputs = AttentionedInputs(padded(values), self.layers)
+        return self.unchecked(attentioned=inputs, labels=rows, count=1.0 * self.examples)
 
     def __add__(self, other: "Problem") -> "Problem":
         """The problem of both sets of examples; layers, widths, temperature and prior variances must agree.
@@ -147,9 +158,6 @@ class Problem:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __repr__(self) -> str:
-        what = f"layers={self.layers}, {len(self.labels)} rows"
-        if not checks.concrete(*jax.tree.leaves(self)):
-            return f"Problem({what}, traced)"
         rows = "" if self.count is None else f" in {len(self.labels)} rows"
         what = f"layers={self.layers}, {self.examples} examples{rows} of {self.attentioned.values.shape[-1]} features"
         return f"Problem({what}, width={self.width}, temperature={self.temperature}, variance={self.variance})"
@@ -159,17 +167,11 @@ class Problem:
         self.__dict__.update(state)
 
     def tree_flatten(self):
-        return tuple(getattr(self, name) for name in (*_NAMES, "count")), None
+        return tuple(getattr(self, name) for name in _FIELDS), None
 
     @classmethod
     def tree_unflatten(cls, _, parts) -> "Problem":
-        problem = object.__new__(cls)
-        problem._set(*parts)
-        return problem
-
-    def _set(self, *parts) -> None:
-        for name, part in zip((*_NAMES, "count"), parts, strict=True):
-            object.__setattr__(self, name, part)
+        return object.__new__(cls).unchecked(**dict(zip(_FIELDS, parts, strict=True)))
 
 
 def _sum(*problems: Problem) -> Problem:
@@ -193,12 +195,10 @@ def _sum(*problems: Problem) -> Problem:
 
 
 def need_problem(value, *numbers: str) -> Problem:
-    """Return the problem; refuse anything else, and a problem without these numbers."""
+    """Validate a problem that has these numbers."""
     if not isinstance(value, Problem):
-        raise ValueError(
-            f"problem: wanted a Problem, got {type(value).__name__}. "
-            "Write sma.Problem(attentioned, labels, width=.., temperature=..)."
-        )
+        what = type(value).__name__
+        raise ValueError(f"problem: wanted a Problem, got {what}. Write sma.Problem(attentioned, labels, width=..).")
     for name in numbers:
         if getattr(value, name) is None:
             raise ValueError(f"{name}: not set in this problem. Write problem.replace({name}={_EXAMPLES[name]}).")
@@ -206,10 +206,7 @@ def need_problem(value, *numbers: str) -> Problem:
 
 
 def need_examples(value, what: str) -> Problem:
-    """Return the problem; refuse a reduced one, on behalf of `what`, which needs the examples themselves."""
+    """Validate a problem for `what`, which needs the examples themselves."""
     if need_problem(value).count is not None:
-        raise ValueError(
-            f"problem: wanted single examples for {what}, got the rows of a reduced problem, which are mixtures of "
-            "them. Give a Problem of the examples."
-        )
+        raise ValueError(f"problem: wanted single examples for {what}, got a reduced problem, whose rows are mixtures.")
     return value

@@ -56,12 +56,12 @@ class Regression(NamedTuple):
         """
         return self.logdet + self.labels @ self.solve(self.labels)
 
-    def predict(self, cross: Float[Array, "rows tests"], own: Float[Array, " tests"]) -> Prediction:
+    def predict(self, cross: Float[Array, "rows tests"], prior: Float[Array, " tests"]) -> Prediction:
         """Mean (9) and variance (30) of the output at test inputs.
 
         Args:
             cross: kernel between training and test inputs.
-            own: kernel of each test input with itself.
+            prior: kernel of each test input with itself.
 
         Returns:
             `Prediction`, each `(tests,)`. Rounding can make a variance of zero slightly negative; it
@@ -69,14 +69,4 @@ class Regression(NamedTuple):
         """
         half = self.whiten(cross)
         mean = half.T @ self.whiten(self.labels)
-        return Prediction(mean, jnp.maximum(own - jnp.sum(half**2, axis=0), 0.0))
-
-
-def feature_nats(features: Float[Array, "rows features"], temperature, labels: Float[Array, " rows"]):
-    r"""`Regression.nats` of the kernel matrix $Z Z^\top$ of features $Z$, from the smaller one of it and $Z^\top Z$."""
-    rows, count = features.shape
-    if rows <= count:
-        return Regression.of(features @ features.T, temperature, labels).nats
-    dual = Regression.of(features.T @ features, temperature, features.T @ labels)
-    misfit = labels @ labels - dual.labels @ dual.solve(dual.labels)
-    return dual.logdet + (rows - count) * jnp.log(temperature) + misfit / temperature
+        return Prediction(mean, jnp.maximum(prior - jnp.sum(half**2, axis=0), 0.0))

@@ -13,6 +13,7 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.kernels import kernel_inputs
 
 _LEAST_BLOCK = 2048  # rows that are triangulated together
+_SIZES = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300)
 
 
 class Reduced(NamedTuple):
@@ -26,9 +27,9 @@ class Reduced(NamedTuple):
 def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
     """The same kernel and energy from fewer features and, with many examples, fewer rows.
 
-    A rotation of the examples leaves the energy (12) unchanged. Rows beyond the number of (path,
-    feature) are rotated to where the kernel vanishes: there $K + T$ is $T$, and only their number
-    and $|Y|^2$ matter.
+    A rotation of the examples leaves the energy (12) unchanged. If there are more of them than
+    (path, feature), it takes the rest to rows without inputs, where $K + T$ is $T$, and only their
+    number and $|Y|^2$ matter.
     """
     values, outside = compressed(attentioned.values), 0.0
     rows, paths, features = values.shape
@@ -38,6 +39,11 @@ def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
         values = jnp.asarray(triangle[:size, :size].reshape(size, paths, features))
         labels, outside = jnp.asarray(triangle[:size, size:]), float(np.sum(triangle[size:, size:] ** 2))
     return Reduced(kernel_inputs(replace(attentioned, values=values)), labels.reshape(-1), outside)
+
+
+def first_rows(padded: Float[Array, "padded *axes"], count: int) -> Float[Array, "rows *axes"]:
+    """Leave out the rows of zeros, without a compilation."""
+    return padded if len(padded) == count else jnp.asarray(np.asarray(padded)[:count])
 
 
 def triangulated(parts: Iterable) -> Float[np.ndarray, "rows columns"]:
@@ -69,8 +75,18 @@ def compressed(values):
     if not np.all(np.isfinite(products := flat.T @ flat)):  # too large for a solve, too
         return values
     eigenvalues, directions = np.linalg.eigh(products)
-    rank = max(1, np.sum(eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1]))
-    # Where little is missing, as in data with a dead feature, it stays: another shape is compiled again.
-    generic = min(flat.shape)
-    rank = generic if rank > 7 / 8 * generic else rank
-    return values if rank == flat.shape[1] else jnp.asarray(np.asarray(values) @ directions[:, -rank:])
+    rank = few_sizes(max(1, np.sum(eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1])))
+    return values if rank >= flat.shape[1] else jnp.asarray(np.asarray(values) @ directions[:, -rank:])
+
+
+def few_sizes(count: int) -> int:
+    """The next larger one of few sizes: what is padded to it seldom needs another compilation."""
+    return next((size for size in _SIZES if size >= count), -(-count // 100) * 100)
+
+
+def padded(rows: Float[Array, "rows *axes"]) -> Float[Array, "padded *axes"]:
+    """The same rows and zeros below them, up to one of few sizes; traced rows as they are."""
+    missing = few_sizes(len(rows)) - len(rows)
+    if not missing or not checks.concrete(rows):
+        return rows
+    return jnp.asarray(np.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1)))

@@ -5,8 +5,6 @@ Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +13,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from statmech_attention import checks
-from statmech_attention.compiling import quick_jit
-from statmech_attention.installed import progress_bar
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.coordinates import Factors, full_rank
+from statmech_attention.theory.coordinates import full_rank
 from statmech_attention.theory.derivatives import ActionProblem, action_problem, width_numbers
 from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.minimum import ActionMinimum, minimise_action
@@ -26,7 +22,6 @@ from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution, raise_unless_converged
 
 METHODS = ("auto", "dense", "products")
-_LARGEST_BATCHED = 2**17  # entries of the inputs; a batch waits for its slowest member, which costs more than it saves
 
 
 def solve(
@@ -69,16 +64,12 @@ def solve(
     problem = need_problem(problem, "width", "temperature")
     _check_options(tolerance, max_steps, method)
     factors = full_rank(problem.architecture)
-    if start is None:
-        point = jnp.zeros(factors.coordinates)
-    else:
+    point = jnp.zeros(factors.coordinates)
+    if start is not None:
         point = point_of(start.order_parameters if isinstance(start, Solution) else start, factors, "start")
     action, dense = action_problem(problem, method)
-    solution = solution_of(minimise_action(action, point, tolerance, max_steps, factors, dense), problem)
-    solution = replace(solution, start="prior" if start is None else "given")
-    if throw:
-        raise_unless_converged(solution)
-    return solution
+    found = minimise_action(action, point, tolerance, max_steps, factors, dense)
+    return _solution(found, problem, throw, start="prior" if start is None else "given")
 
 
 def solve_sweep(
@@ -90,16 +81,14 @@ def solve_sweep(
     max_steps: int = 200,
     method: str = "auto",
     throw: bool = True,
-    progress: bool | None = None,
 ) -> Solution:
     """`solve` for every pair of a width and a temperature, each width warm-started from the next larger one.
 
     Args:
-        problem: a `Problem`; its own width and temperature do not matter.
+        problem: a `Problem`; its width and temperature do not matter.
         widths: widths in any order, each a number or $(N_1, .., N_{L+1})$.
         temperatures: temperatures in any order.
         tolerance, max_steps, method, throw: as in `solve`.
-        progress: show a bar; if None, on a terminal only.
 
     Returns:
         A `Solution` with leading axes (widths, temperatures), in the order given.
@@ -114,61 +103,41 @@ def solve_sweep(
         if isinstance(numbers, (int, float)) or not len(numbers):
             raise ValueError(f"{name}: wanted a list of at least one number, got {numbers!r}.")
     architectures = [Architecture.of(problem.layers, width, problem.variance) for width in widths]
-    heat = jnp.array([checks.positive("temperatures", temperature) for temperature in temperatures], float)
+    columns = jnp.array([checks.positive("temperatures", temperature) for temperature in temperatures], float)
     first = problem.replace(width=architectures[0].widths, temperature=temperatures[0])
     action, dense = action_problem(first, method)
-    factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
-
-    def at_width(architecture, points):
-        alpha, shares, finite = width_numbers(action.examples, architecture)
-        moved = action._replace(temperature=heat, alpha=alpha, shares=shares, finite=finite)
-        return _minimise_batch(moved, points, tolerance, max_steps, factors, dense)
-
-    found = _from_wide_to_narrow(at_width, architectures, jnp.zeros((len(heat), factors.coordinates)), progress)
-    layers = zip(*(architecture.widths for architecture in architectures), strict=True)
-    width = tuple(jnp.array(layer, float)[:, None] for layer in layers)
-    batch = {"width": width, "temperature": heat, "variance": problem.variance, "count": problem.count}
-    shape = (len(architectures), len(heat))
+    found = _from_wide_to_narrow(action._replace(temperature=columns), architectures, (tolerance, max_steps), dense)
+    rows = zip(*(architecture.widths for architecture in architectures), strict=True)
+    width = tuple(jnp.array(layer, float)[:, None] for layer in rows)
+    batch = {"width": width, "temperature": columns, "variance": problem.variance, "count": problem.count}
+    shape = (len(architectures), len(columns))
     batch = jax.tree.map(lambda number: jnp.broadcast_to(jnp.asarray(number, float), shape), batch)
-    solution = solution_of(_stacked(found), problem.unchecked(**batch))
-    if throw:
-        raise_unless_converged(solution)
-    return solution
+    return _solution(found, problem.unchecked(**batch), throw)
 
 
-def _from_wide_to_narrow(at_width, architectures: list, points, progress) -> list:
+def _from_wide_to_narrow(action: ActionProblem, architectures: list, options: tuple, dense: bool) -> ActionMinimum:
     """The minima at all widths, each started on the line in $\\ln N$ through those at the two next larger ones."""
+    factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
     widest = [architecture.widest for architecture in architectures]
     order, known = list(range(len(widest))), checks.concrete(*widest)
     if known:  # traced widths have no order: each starts from the one before
         order.sort(key=widest.__getitem__, reverse=True)
+    points = jnp.zeros((len(action.temperature), factors.coordinates))
     found: list = [None] * len(widest)
     track: list = []
-    for index in progress_bar(order, "widths", progress):
+    for index in order:
         if track:
             (far, other), (near, points) = track[-2:] if len(track) > 1 else 2 * track
             if known and widest[index] < near < far < np.inf:
                 points = points + (points - other) * (np.log(near / widest[index]) / np.log(far / near))
-        found[index] = at_width(architectures[index], points)
+        alpha, shares, finite = width_numbers(action.examples, architectures[index])
+        moved = action._replace(alpha=alpha, shares=shares, finite=finite)
+        each = zip(action.temperature, points, strict=True)
+        found[index] = _stacked(
+            [minimise_action(moved._replace(temperature=one), start, *options, factors, dense) for one, start in each]
+        )
         track.append((widest[index], found[index].minimum.point))
-    return found
-
-
-def _minimise_batch(problem: ActionProblem, starts, tolerance, max_steps, factors: Factors, dense: bool):
-    """Minimise at all temperatures: a small problem in one compiled loop, a large one after another."""
-    options = (tolerance, max_steps, factors, dense)
-    if not dense or problem.inputs.size > _LARGEST_BATCHED:
-        each = zip(problem.temperature, starts, strict=True)
-        return _stacked([minimise_action(problem._replace(temperature=one), start, *options) for one, start in each])
-    return _minimise_together(problem, starts, *options)
-
-
-@quick_jit(static=("dense",))
-def _minimise_together(problem, starts, tolerance, max_steps, factors: Factors, dense: bool):
-    axes: Any = ActionProblem._make(0 if name == "temperature" else None for name in ActionProblem._fields)
-    return jax.vmap(lambda one, start: minimise_action(one, start, tolerance, max_steps, factors, dense), (axes, 0))(
-        problem, starts
-    )
+    return _stacked(found)
 
 
 def _stacked(found: list) -> ActionMinimum:
@@ -182,16 +151,11 @@ def _check_options(tolerance, max_steps, method) -> None:
     checks.choice("method", method, METHODS)
 
 
-def solution_of(found: ActionMinimum, problem: Problem) -> Solution:
-    """The minimum together with the problem that it solves."""
-    minimum = found.minimum
-    return Solution(
-        problem,
-        found.order_parameters,
-        minimum.value,
-        found.energy,
-        found.entropy,
-        minimum.gradient_norm,
-        minimum.steps,
-        minimum.outcome,
-    )
+def _solution(found: ActionMinimum, problem: Problem, throw: bool, start: str = "prior") -> Solution:
+    """The minimum together with the problem that it solves; raise unless it converged, if `throw`."""
+    least = found.minimum
+    reached = (least.value, found.energy, found.entropy, least.gradient_norm, least.steps, least.outcome)
+    solution = Solution(problem, found.order_parameters, *reached, start)
+    if throw:
+        raise_unless_converged(solution)
+    return solution

@@ -7,14 +7,12 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers
-from statmech_attention.theory.kernels import order_parameter_of
+from statmech_attention.theory.kernels import check_order_parameter
 
 DEFINITIONS = ("both", "either")
 
 
-def head_scores(
-    order_parameter: ArrayLike, *, layers: Layers, definition: str = "both", normalised: bool = True
-) -> Float[Array, " heads"]:
+def head_scores(order_parameter: ArrayLike, *, layers: Layers, definition: str = "both") -> Float[Array, " heads"]:
     r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
 
     A pair of different paths counts twice. If the paths' coefficients differ, beside a skip, an
@@ -27,15 +25,12 @@ def head_scores(
         layers: $(H_1, .., H_L)$, or layers of other kinds among them.
         definition: "both": pairs in which both paths go through the head; "either": at least one
             does.
-        normalised: divide by the largest score; unnormalised scores can be compared between
-            networks.
 
     Returns:
         `(all heads,)`, in the order of `head_indices`.
 
     Raises:
-        ValueError: a matrix that does not fit the heads, is not positive semi-definite or zero
-            everywhere, NaN or infinity, an unknown definition.
+        ValueError: a matrix that does not fit the heads, is not positive semi-definite or is zero.
 
     Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes
     "either".
@@ -45,7 +40,7 @@ def head_scores(
     if not any(layers.heads):
         raise ValueError(f"layers: wanted a layer with heads to score, got none in {layers.shorthand}.")
     through = jnp.asarray(np.repeat(path_heads(layers), layers.outputs, axis=0))
-    order_parameter = order_parameter_of(order_parameter, len(through), double=False)
+    order_parameter = check_order_parameter(order_parameter, len(through), double=False)
     gains = np.repeat(layers.path_gains, layers.outputs)
     magnitude = jnp.abs(order_parameter) * np.outer(gains, gains)
     if checks.concrete(magnitude) and not np.any(np.asarray(magnitude)):
@@ -53,7 +48,7 @@ def head_scores(
     scores = jnp.einsum("ph,pq,qh->h", through, magnitude, through)
     if definition == "either":
         scores = (jnp.sum(magnitude, axis=0) + jnp.sum(magnitude, axis=1)) @ through - scores
-    return scores / jnp.max(scores) if normalised else scores
+    return scores / jnp.max(scores)
 
 
 def path_heads(layers) -> Float[np.ndarray, "paths heads"]:

@@ -115,15 +115,13 @@ class Solution:
         problem, batch = self.problem, self.action.shape
         what = f"batch {batch}, " * bool(batch) + f"layers={problem.layers}"
         if not checks.concrete(*jax.tree.leaves(self)):
-            return f"Solution({what}, {problem.attentioned.values.shape[-3]} rows, traced)"
-        widths = dict.fromkeys(map(_range, problem.width))
+            return f"Solution({what}, traced)"
+        widths = ", ".join(dict.fromkeys(map(_range, problem.width)))
+        what += f", {_range(problem.examples)} examples, N={widths}, T={_range(problem.temperature)}"
         outcome = Outcome(int(self.outcome)).name.lower().replace("_", " ") if not batch else ""
         ended = outcome or f"{np.sum(self.converged)} of {self.outcome.size} converged"
-        return (
-            f"Solution({what}, {_range(problem.examples)} examples, N={', '.join(widths)}, "
-            f"T={_range(problem.temperature)}: {ended} after {_range(self.steps)} steps, "
-            f"gradient {np.max(self.gradient_norm):.1e}, started from: {self.start})"
-        )
+        ended += f" after {_range(self.steps)} steps, gradient {np.max(self.gradient_norm):.1e}"
+        return f"Solution({what}: {ended}, started from: {self.start})"
 
 
 def raise_unless_converged(solution: Solution) -> None:

@@ -35,7 +35,7 @@ need("train", "learn_attention")
 import optax
 
 from statmech_attention import checks
-from statmech_attention.theory.action import label_nats
+from statmech_attention.theory.action import energy
 from statmech_attention.theory.coordinates import (
     entropy,
     full_rank,
@@ -152,5 +152,5 @@ def _log_evidence(problem: Problem, point) -> Float[Array, ""]:
     if np.isfinite(unit):
         bulk = unit * (entropy(point, shares, factors) - entropy(jnp.zeros_like(point), shares, factors))
     overlap = order_parameter(point, factors)
-    nats = label_nats(problem, overlap)
+    nats = problem.examples * energy(problem, overlap)
     return -0.5 * (bulk + nats + problem.labels.size * np.log(2 * np.pi))
