@@ -84,7 +84,8 @@ def fit(problem: Problem, *, tolerance: float = 1e-8, max_steps: int = 100) -> F
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
     places = _free_variances(problem.architecture)
-    fewer, trials = problem.reduce(), []
+    fewer = problem.reduce()
+    trials: list[Solution] = []
 
     def value(logs):
         at = trials[-1] if trials else None

@@ -92,7 +92,7 @@ def _minimum_tangent(dense, primals, tangents):
 
 
 @partial(jax.jit, static_argnames=("dense",))
-def _tangent_at_minimum(point, outcome, arrays, changes: list, dense: bool):
+def _tangent_at_minimum(point, outcome, arrays: tuple[ActionProblem, Factors], changes: list, dense: bool):
     """Tangents of point, action, order parameters, energy and entropy; `changes` is None for an array that stays."""
     leaves, form = jax.tree.flatten(arrays)
 
