@@ -61,8 +61,8 @@ def test_a_constant_kernel_aligns_with_nothing(constant):
     assert centred_alignment(barely, labels) == pytest.approx(1.0, rel=1e-5)
 
 
-@pytest.mark.parametrize(("dead", "features"), [(0, 16), (1, 15), (9, 10)])
-def test_rotated_inputs_have_the_same_products_and_one_of_few_shapes(dead, features):
+@pytest.mark.parametrize(("dead", "features"), [(0, 16), (1, 16), (9, 7)])
+def test_rotated_inputs_have_the_same_products_and_shapes_that_are_compiled_already(dead, features):
     values = np.random.default_rng(36).normal(size=(6, 4, 16))
     values[..., :dead] = 0
     rotated = compressed(jnp.asarray(values))

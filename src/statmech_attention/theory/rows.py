@@ -75,18 +75,17 @@ def compressed(values):
     if not np.all(np.isfinite(products := flat.T @ flat)):  # too large for a solve, too
         return values
     eigenvalues, directions = np.linalg.eigh(products)
-    rank = few_sizes(max(1, np.sum(eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1])))
-    return values if rank >= flat.shape[1] else jnp.asarray(np.asarray(values) @ directions[:, -rank:])
-
-
-def few_sizes(count: int) -> int:
-    """The next larger one of few sizes: what is padded to it seldom needs another compilation."""
-    return next((size for size in _SIZES if size >= count), -(-count // 100) * 100)
+    rank = max(1, np.sum(eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1]))
+    # Where little is missing, as in data with a dead feature, it stays: another shape is compiled anew.
+    generic = min(flat.shape)
+    rank = generic if rank > 7 / 8 * generic else rank
+    return values if rank == flat.shape[1] else jnp.asarray(np.asarray(values) @ directions[:, -rank:])
 
 
 def padded(rows: Float[Array, "rows *axes"]) -> Float[Array, "padded *axes"]:
     """The same rows and zeros below them, up to one of few sizes; traced rows as they are."""
-    missing = few_sizes(len(rows)) - len(rows)
+    size = next((size for size in _SIZES if size >= len(rows)), -(-len(rows) // 100) * 100)
+    missing = size - len(rows)
     if not missing or not checks.concrete(rows):
         return rows
     return jnp.asarray(np.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1)))
