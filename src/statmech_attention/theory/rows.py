@@ -42,8 +42,10 @@ def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
 
 
 def first_rows(padded: Float[Array, "padded *axes"], count: int) -> Float[Array, "rows *axes"]:
-    """Leave out the rows of zeros, without a compilation."""
-    return padded if len(padded) == count else jnp.asarray(np.asarray(padded)[:count])
+    """Leave out the rows of zeros; known ones without a compilation."""
+    if len(padded) == count or not checks.concrete(padded):
+        return padded[:count]
+    return jnp.asarray(np.asarray(padded)[:count])
 
 
 def triangulated(parts: Iterable) -> Float[np.ndarray, "rows columns"]:
