@@ -43,9 +43,9 @@ def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
 
 def first_rows(padded: Float[Array, "padded *axes"], count: int) -> Float[Array, "rows *axes"]:
     """Leave out the rows of zeros; known ones without a compilation."""
-    if len(padded) == count or not checks.concrete(padded):
-        return padded[:count]
-    return jnp.asarray(np.asarray(padded)[:count])
+    if len(padded) == count:
+        return padded
+    return jnp.asarray(np.asarray(padded)[:count]) if checks.concrete(padded) else padded[:count]
 
 
 def triangulated(parts: Iterable) -> Float[np.ndarray, "rows columns"]:
