@@ -53,8 +53,8 @@ def test_the_classifier_is_pickled_searched_and_stands_in_a_pipeline(data):
     assert cross_val_score(pipeline, flat, names, cv=3).mean() > 0.75
     search = GridSearchCV(sma.AttentionPathsClassifier(LAYERS), {"temperature": [0.1, 10.0]}, cv=3).fit(inputs, names)
     best = search.best_estimator_
-    again = pickle.loads(pickle.dumps(best))
-    np.testing.assert_array_equal(again.predict_proba(inputs), best.predict_proba(inputs))
+    loaded = pickle.loads(pickle.dumps(best))
+    np.testing.assert_array_equal(loaded.predict_proba(inputs), best.predict_proba(inputs))
 
 
 def test_three_classes_are_told_apart_in_single_precision_outside(data):

@@ -137,10 +137,10 @@ def test_a_batch_is_its_solutions_and_is_read_as_it_was_written(tmp_path_factory
         options = {**chain.physics, "temperature": temperature}
         return sma.solve(sma.Problem(inputs, factor * labels, **options), throw=throw)
 
-    batch = jax.vmap(lambda heat, factor: solved(heat, factor, False))(temperatures, factors)
+    batch = jax.vmap(lambda temperature, factor: solved(temperature, factor, False))(temperatures, factors)
     prediction = batch.predict(test)
-    for place, (heat, factor) in enumerate(zip(temperatures, factors, strict=True)):
-        alone = solved(heat, factor, True)
+    for place, (temperature, factor) in enumerate(zip(temperatures, factors, strict=True)):
+        alone = solved(temperature, factor, True)
         close(batch[place].order_parameters, alone.order_parameters, 1e-7)
         close((batch.action[place], sma.log_evidence(batch)[place]), (alone.action, sma.log_evidence(alone)), 1e-9)
         close(sma.theory.Prediction(prediction.mean[place], prediction.variance[place]), alone.predict(test), 1e-6)
@@ -164,8 +164,8 @@ def test_gradients_through_the_saddle_point_are_finite_differences(chain):
         options = {"width": width, "temperature": temperature, "variance": variance, "layers": chain.heads}
         found = sma.solve(sma.Problem(values, labels, **options), method=method, tolerance=1e-12, throw=False)
         scores = sma.head_scores(found.order_parameter, layers=found.problem.layers) if sum(chain.counts) else ()
-        told = (found.order_parameters, found.predict(test), found.action, sma.log_evidence(found), scores)
-        return sum(jnp.sum(jnp.sin(1.0 + jnp.arange(one.size)) * one.reshape(-1)) for one in jax.tree.leaves(told))
+        numbers = (found.order_parameters, found.predict(test), found.action, sma.log_evidence(found), scores)
+        return sum(jnp.sum(jnp.sin(1.0 + jnp.arange(one.size)) * one.reshape(-1)) for one in jax.tree.leaves(numbers))
 
     at = (xi.values, jnp.asarray(labels), jnp.array(TEMPERATURE), widths, jnp.array(chain.variances))
     both = jax.jit(jax.value_and_grad(number, argnums=range(5)))  # one program, for the values too

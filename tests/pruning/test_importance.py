@@ -39,7 +39,7 @@ def test_scores_by_hand():
     matrix = np.array([[4.0, -1.0], [-1.0, 2.0]])
     np.testing.assert_allclose(sma.head_scores(matrix, layers=(2,)), [1, 1 / 2])
     np.testing.assert_allclose(sma.head_scores(matrix, layers=(2,), definition="either"), [1, 4 / 6])
-    # In the Gaussian-process limit no head is told from another, by either definition.
+    # In the Gaussian-process limit all heads are alike, by either definition.
     for definition in pruning.DEFINITIONS:
         np.testing.assert_allclose(
             sma.head_scores(np.eye(8), layers=(2, 4), definition=definition), [1] * 2 + [1 / 2] * 4

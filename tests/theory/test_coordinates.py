@@ -88,14 +88,14 @@ def test_the_density_of_a_skip_layer_is_that_of_its_blocks():
         return jnp.concatenate([upper[np.tril_indices(2)], cross.reshape(-1), schur[np.tril_indices(4)]])
 
     @jax.jit
-    def told(point):
+    def numbers_at(point):
         """In one program, since every operation alone would be compiled, too."""
         terms = _bartlett.chain_potential(point, jnp.asarray(architecture.widths), factors)
         terms += coordinates.order_one(point, factors)
         return coordinates.order_parameters(point, factors), jax.jacfwd(blocks)(point), terms
 
     point = 0.4 * jnp.asarray(np.random.default_rng(3).normal(size=factors.coordinates))
-    (lower, upper), jacobian, terms = jax.tree.map(np.asarray, told(point))
+    (lower, upper), jacobian, terms = jax.tree.map(np.asarray, numbers_at(point))
     cross, columns = lower[:2, 2:], variances[1] * np.kron(np.eye(2), upper) / 7
     schur = lower[2:, 2:] - cross.T @ np.linalg.solve(upper, cross)
     wanted = wishart(7, variances[2] * np.eye(2) / 7).logpdf(upper)

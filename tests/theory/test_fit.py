@@ -34,9 +34,9 @@ def found(chains):
 
 def test_the_optimum_is_that_of_a_grid(chains, found):
     # In steps of a hundredth of ln T around it, and of ln sigma^2 beside it.
-    around = found.temperature * np.exp(np.linspace(-0.5, 0.5, 101))
+    grid = found.temperature * np.exp(np.linspace(-0.5, 0.5, 101))
     problem = sma.Problem(*chains, variance=found.variance)
-    sweep = sma.solve_sweep(problem, widths=[6], temperatures=list(around))
+    sweep = sma.solve_sweep(problem, widths=[6], temperatures=list(grid))
     assert int(sma.log_evidence(sweep)[0].argmax()) == 50
     for change in (-0.02, 0.02):
         variance = (found.variance[0] * math.exp(change), *found.variance[1:])

@@ -39,14 +39,14 @@ def test_a_second_minimum_is_found_and_is_one_of_the_formula(numbers):
     for one in found:
         lower = np.linalg.cholesky(np.asarray(one.order_parameter))
 
-        def around(entries):
+        def action_at(entries):
             factor = np.array([[entries[0], 0.0], [entries[1], entries[2]]])
             return action(factor @ factor.T, problem)
 
         here = np.array([lower[0, 0], lower[1, 0], lower[1, 1]])
-        again = scipy.optimize.minimize(around, here, method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-10})
-        assert abs(around(here) - again.fun) < 1e-7
-        assert abs(around(here) - float(one.action)) < 1e-8
+        lowest = scipy.optimize.minimize(action_at, here, method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-10})
+        assert abs(action_at(here) - lowest.fun) < 1e-7
+        assert abs(action_at(here) - float(one.action)) < 1e-8
 
 
 def test_fit_ends_at_the_lowest_minimum():

@@ -32,11 +32,11 @@ def plain():
 
 def test_forward_and_reverse_agree_with_and_without_jit_and_vmap(plain):
     temperatures = jnp.array([0.05, 0.1, 0.4])
-    one_by_one = [float(jax.grad(plain)(heat)) for heat in temperatures]
+    one_by_one = [float(jax.grad(plain)(temperature)) for temperature in temperatures]
     for found in (
-        [jax.jvp(plain, (heat,), (jnp.ones(()),))[1] for heat in temperatures],
-        jax.vmap(jax.grad(lambda heat: plain(heat, throw=False)))(temperatures),
-        jax.jit(jax.vmap(jax.jacfwd(lambda heat: plain(heat, throw=False))))(temperatures),
+        [jax.jvp(plain, (temperature,), (jnp.ones(()),))[1] for temperature in temperatures],
+        jax.vmap(jax.grad(lambda temperature: plain(temperature, throw=False)))(temperatures),
+        jax.jit(jax.vmap(jax.jacfwd(lambda temperature: plain(temperature, throw=False))))(temperatures),
     ):
         np.testing.assert_allclose(found, one_by_one, rtol=1e-8)
 
@@ -51,8 +51,8 @@ def test_gradients_of_a_sweep_are_those_of_its_solutions(plain):
     at = jnp.array([0.1, 0.4])
     found = jax.jacrev(means)(at)
     for row, width in enumerate((4.0, 20.0)):
-        for column, heat in enumerate(at):
-            alone = jax.grad(lambda one, width=width: plain(one, width=width))(heat)
+        for column, temperature in enumerate(at):
+            alone = jax.grad(lambda one, width=width: plain(one, width=width))(temperature)
             np.testing.assert_allclose(found[row, column], np.eye(2)[column] * alone, rtol=1e-6, atol=1e-12)
 
 
@@ -79,7 +79,7 @@ def test_where_it_started_from_has_no_derivative(plain):
 
 def test_width_at_the_gaussian_process_limit_has_no_slope(plain):
     assert float(jax.grad(lambda width: plain(0.1, width=width))(jnp.inf)) == 0
-    slope = jax.grad(lambda heat: plain(heat, width=jnp.inf))(0.1)
+    slope = jax.grad(lambda temperature: plain(temperature, width=jnp.inf))(0.1)
     assert float(slope) == pytest.approx(
         float((plain(0.1001, width=jnp.inf) - plain(0.0999, width=jnp.inf)) / 2e-4), rel=1e-6
     )
@@ -87,9 +87,9 @@ def test_width_at_the_gaussian_process_limit_has_no_slope(plain):
 
 def test_a_minimisation_that_did_not_converge_raises_under_grad_or_has_no_derivative(plain):
     with pytest.raises(sma.NotConverged, match=r"T = 0.1, N = 4, 4 .*The steps ran out") as caught:
-        jax.grad(lambda heat: plain(heat, max_steps=1))(0.1)
+        jax.grad(lambda temperature: plain(temperature, max_steps=1))(0.1)
     assert np.isfinite(np.asarray(caught.value.solution.order_parameter)).all()  # known numbers, not traced ones
-    assert np.isnan(jax.grad(lambda heat: plain(heat, max_steps=1, throw=False))(0.1))
+    assert np.isnan(jax.grad(lambda temperature: plain(temperature, max_steps=1, throw=False))(0.1))
 
 
 def test_a_head_dimension_to_differentiate_in_is_refused():

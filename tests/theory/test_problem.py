@@ -61,8 +61,8 @@ def test_the_sum_is_the_problem_of_both_sets_of_examples():
 
 def test_a_solution_contains_its_problem():
     solution = sma.solve(problem())
-    again = sma.solve(solution.problem)
-    np.testing.assert_array_equal(again.order_parameter, solution.order_parameter)
+    second = sma.solve(solution.problem)
+    np.testing.assert_array_equal(second.order_parameter, solution.order_parameter)
     energy = sma.theory.energy(solution.problem, solution.order_parameter)
     assert float(energy) == pytest.approx(float(solution.energy), rel=1e-12)
 

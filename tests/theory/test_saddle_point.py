@@ -224,12 +224,6 @@ def test_a_warm_start_takes_fewer_steps_to_the_same_minimum(solution):
     assert_same(near, cold.order_parameters)
 
 
-def test_a_start_at_the_solution_takes_no_step(solution):
-    again = sma.solve(sma.Problem(*draw(70), **OPTIONS), start=solution.order_parameters, tolerance=1e-7)
-    assert again.steps == 0
-    assert_same(again, solution.order_parameters, 1e-12)
-
-
 @pytest.mark.parametrize("start", range(3))
 def test_any_start_ends_in_the_same_minimum(solution, start):
     order_parameters = reference.random_order_parameters(np.random.default_rng(start), HEADS)

@@ -92,8 +92,8 @@ def test_batches_and_gradients_go_through_a_reduced_problem():
     equal(sma.log_evidence(found)[1], sma.log_evidence(sma.solve(problem)), rtol=1e-9)
     assert float(found[1].problem.examples) == EXAMPLES
 
-    def nats(heat, one):
-        return sma.log_evidence(sma.solve(one.replace(temperature=heat), throw=False, **SOLVE))
+    def nats(temperature, one):
+        return sma.log_evidence(sma.solve(one.replace(temperature=temperature), throw=False, **SOLVE))
 
     slopes = [jax.jit(jax.grad(nats))(0.3, one) for one in (problem, whole())]
     assert float(slopes[0]) == pytest.approx(float(slopes[1]), rel=1e-8)
@@ -131,12 +131,12 @@ def test_fewer_heads_see_the_same_rows_and_new_examples_are_refused():
 def test_problems_and_their_solutions_are_saved_whole(tmp_path):
     for name in CHAINS:
         problem = added(name)
-        again = sma.load(sma.save(problem, tmp_path / f"{name}.nc"))
-        equal(again, problem, rtol=0, atol=0)
-        assert again.layers == problem.layers and again.examples == EXAMPLES
+        loaded = sma.load(sma.save(problem, tmp_path / f"{name}.nc"))
+        equal(loaded, problem, rtol=0, atol=0)
+        assert loaded.layers == problem.layers and loaded.examples == EXAMPLES
     plain = whole(width=None, temperature=None)
-    again = sma.load(sma.save(plain, tmp_path / "plain.nc"))
-    assert again.count is None and again.width is None and again.temperature is None
+    loaded = sma.load(sma.save(plain, tmp_path / "plain.nc"))
+    assert loaded.count is None and loaded.width is None and loaded.temperature is None
     solution = sma.solve(added())
     loaded = sma.load(sma.save(solution, tmp_path / "solution.nc"))
     equal(loaded, solution, rtol=0, atol=0)

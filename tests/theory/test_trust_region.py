@@ -11,7 +11,6 @@ from statmech_attention.theory.trust_region import (
     Outcome,
     exact_step,
     minimise,
-    spectrum_of,
     truncated_step,
 )
 
@@ -95,27 +94,6 @@ def test_a_tolerance_below_rounding_is_said_to_be_out_of_reach():
     assert found.steps < 2000
     assert 0 < found.gradient_norm < 1e-14
     np.testing.assert_allclose(found.point, np.sqrt(2), rtol=1e-15)
-
-
-def test_newtons_method_is_quadratic_on_a_quadratic():
-    curvature = np.diag([1.0, 10.0, 100.0])
-
-    def bowl(x):
-        return 0.5 * x @ curvature @ x - jnp.sum(x)
-
-    found = run(bowl, "exact", 0.1 * jnp.ones(3), 1e-12, 50)
-    assert found.steps <= 2
-    np.testing.assert_allclose(found.point, [1.0, 0.1, 0.01], rtol=1e-10)
-
-
-def test_a_spectrum_rebuilds_its_matrix_and_is_finite_where_the_matrix_is_not():
-    factor = np.random.default_rng(62).normal(size=(4, 4))
-    found = spectrum_of(jnp.asarray(factor + factor.T))
-    assert np.all(np.diff(found.eigenvalues) > 0)
-    np.testing.assert_allclose(
-        found.eigenvectors @ jnp.diag(found.eigenvalues) @ found.eigenvectors.T, factor + factor.T, atol=1e-13
-    )
-    np.testing.assert_array_equal(spectrum_of(jnp.full((4, 4), jnp.nan)).eigenvalues, 1.0)
 
 
 @pytest.mark.parametrize("radius", [0.05, 0.5, 100.0])
