@@ -63,7 +63,7 @@ def swept(problem):
 
 def at_order_parameter(problem, overlap):
     found = sma.kernel_regression(problem, overlap).predict(TEST), sma.theory.action(problem, (overlap, 1.0))
-    return *found, sma.kernel(TRAIN, TEST, overlap, layers=(2,)), sma.theory.evidence_slopes(problem)
+    return *found, sma.kernel(TRAIN, TEST, overlap, layers=(2,))
 
 
 def dynamics(window):
