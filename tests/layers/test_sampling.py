@@ -115,20 +115,3 @@ def test_kept_weights_are_those_of_the_chain():
     overlaps = brute_force.order_parameters(values, one["readout"].values, CHAINS["heads, skip, two outputs"][0])
     for name, overlap in zip(("order_parameter", "order_parameter_2", "order_parameter_3"), overlaps, strict=True):
         np.testing.assert_allclose(one[name], overlap, rtol=1e-12, atol=1e-14)
-
-
-def test_the_first_correction_takes_most_of_the_gap_to_the_exact_posterior():
-    problem, test = drawn("heads, skip, two outputs")
-    problem = problem.replace(width=(45, 30, 30))
-    saddle = sma.solve(problem)
-    corrected = sampling.corrected(saddle, test)
-    exact = sampling.importance(problem, test=test, points=8192, key=jax.random.key(17))
-    for found, plain, one in (
-        (corrected.order_parameters[0], saddle.order_parameter, exact.order_parameter),
-        (corrected.prediction.mean, saddle.predict(test).mean, exact.output),
-    ):
-        assert np.shape(found) == np.shape(one.mean)
-        gap, before = np.linalg.norm(found - one.mean), np.linalg.norm(plain - one.mean)
-        noise = np.linalg.norm(one.error)
-        assert before > 10 * noise
-        assert gap < 0.25 * before + 4 * noise

@@ -54,6 +54,22 @@ def test_hidden_states_switch_at_the_rate_of_their_class(sample, label, rate):
     assert abs(from_plus.mean() - rate) < 4 * math.sqrt(rate * (1 - rate) / from_plus.size)
 
 
+def test_the_first_state_is_either_with_equal_chance(sample):
+    first = np.asarray(sample.hidden)[:, 0]
+    assert abs(first.mean()) < 4 / math.sqrt(EXAMPLES)
+    assert abs((first * np.asarray(sample.labels)).mean()) < 4 / math.sqrt(EXAMPLES)
+
+
+def test_noise_has_its_own_strength_in_and_out_of_the_plane(noise):
+    flat = noise.reshape(-1, 4)
+    covariance = flat.T @ flat / len(flat)
+    plane = np.kron(np.eye(2), np.full((2, 2), 0.5))  # the projection on v_+ and v_-
+    wanted = 0.5**2 * plane + 2.0**2 * (np.eye(4) - plane)
+    errors = np.sqrt((wanted**2 + np.outer(np.diag(wanted), np.diag(wanted))) / len(flat))
+    assert np.all(np.abs(covariance - wanted) < 4 * errors)
+    assert np.all(np.abs(flat.mean(axis=0)) < 4 * np.sqrt(np.diag(wanted) / len(flat)))
+
+
 def test_noise_is_independent_from_token_to_token(noise):
     here, before = noise[:, 1:].reshape(-1, 4), noise[:, :-1].reshape(-1, 4)
     assert np.all(np.abs(here.T @ before / len(here)) < 4 * 2.125 / math.sqrt(len(here)))
@@ -73,6 +89,21 @@ def clean():
     sample = task.sample(jax.random.key(96), 3)
     products = task.heads(jax.random.key(97))
     return sample, products, sma.attention_from_products(products)(sample.inputs)
+
+
+def test_the_neighbour_head_looks_one_step_back_where_the_state_is_the_same(clean):
+    sample, _, attention = clean
+    first = np.asarray(attention[0])[:, 0]
+    # Logits: 20 one step back, 15 for the empty token, 10 for other tokens of the same state, 0 or less for the rest.
+    back, empty = 1 / (1 + math.exp(-5) + 30 * math.exp(-10)), 1 / (1 + 30 * math.exp(-5))
+    for matrix, hidden in zip(first, np.asarray(sample.hidden), strict=True):
+        for query in range(2, 31):
+            if hidden[query - 1] == hidden[query - 2]:
+                assert matrix[query - 1, query] > back
+            else:
+                assert matrix[0, query] > empty
+        assert matrix[0, 1] > empty  # nothing but the empty token is one step before the first
+        np.testing.assert_allclose(matrix[:, 0], 1 / 31, rtol=1e-9)
 
 
 def test_logits_of_the_neighbour_head_are_those_of_the_paper(clean):
@@ -110,8 +141,8 @@ def test_random_heads_have_blocks_of_their_own_variance(clean):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("token_size", 0, "token_size: wanted a whole number of at least 2, got 0"),
-        ("token_size", 5, "token_size: wanted a multiple of 2, as many entries for each state, got 5"),
+        ("token_size", 0, "token_size, halved: wanted a whole number of at least 1, got 0.0"),
+        ("token_size", 5, "token_size, halved: wanted a whole number of at least 1, got 2.5"),
         ("slow", 1.1, r"slow: wanted a number in \[0, 1\], got 1.1"),
         ("parallel_noise", -1.0, r"parallel_noise: wanted a number in \[0, inf\], got -1.0"),
         ("hardness", 0.0, "hardness: wanted a positive finite number, got 0.0"),
@@ -131,3 +162,10 @@ def test_a_trial_is_attentioned_as_by_whole_matrices(readout):
         inputs = TASK.sample(seed, len(found.values)).inputs
         wanted = sma.attentioned_inputs(inputs, attention(inputs), readout=readout)
         np.testing.assert_allclose(found.values, wanted.values, rtol=1e-10, atol=1e-11)
+
+
+def test_the_head_of_changed_states_adds_to_that_of_the_same_ones():
+    task = sma.tasks.HiddenMarkov(length=3, token_size=4)
+    same, other = (task.step_head(step) for step in (0, 1))
+    np.testing.assert_allclose(same[:4, :4], -other[:4, :4])
+    np.testing.assert_array_equal(same[4:, 4:], other[4:, 4:])

@@ -1,4 +1,4 @@
-"""Classify noisy hidden Markov chains by the steps of their states: Tiberi et al. (2024), section 4.1, appendix G."""
+"""Classify noisy hidden Markov chains by how often they change: Tiberi et al. (2024), section 4.1, appendix G."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
@@ -16,19 +16,17 @@ from statmech_attention.model import AttentionedInputs, attention_from_products,
 
 
 class HiddenMarkovSample(NamedTuple):
-    r"""Examples of the task.
+    """Examples of the task.
 
     Attributes:
         inputs: `(examples, tokens, features)`, the beginning-of-sequence token first.
-        labels: `(examples,)`, +1 for slow chains and -1 for fast ones; of more than two classes
-            `(examples, classes)`, one-hot minus their mean, $y_{\mu c} = \delta_{c c_\mu} - 1/C$.
-        hidden: `(examples, length)`, the hidden states, +1 and -1; of more than two classes 0 ..
-            $C - 1$.
+        labels: `(examples,)`, +1 for slow chains and -1 for fast ones.
+        hidden: `(examples, length)`, the hidden states, +1 and -1.
     """
 
     inputs: Float[Array, "examples tokens features"]
-    labels: Float[Array, "examples *classes"]
-    hidden: Num[Array, "examples length"]
+    labels: Float[Array, " examples"]
+    hidden: Float[Array, "examples length"]
 
 
 class HiddenMarkovTrial(NamedTuple):
@@ -36,38 +34,34 @@ class HiddenMarkovTrial(NamedTuple):
 
     Attributes:
         train: attentioned training inputs.
-        labels: training labels, `(examples,)` or `(examples, classes)`.
+        labels: training labels, `(examples,)`.
         test: attentioned test inputs.
         test_labels: test labels.
     """
 
     train: AttentionedInputs
-    labels: Float[Array, "examples *classes"]
+    labels: Float[Array, " examples"]
     test: AttentionedInputs
-    test_labels: Float[Array, "test_examples *classes"]
+    test_labels: Float[Array, " test_examples"]
 
 
 @dataclass(frozen=True)
 class HiddenMarkov:
-    r"""Hidden chains on a ring of $C$ states, $s_{t+1} = s_t + k_t \bmod C$; the class $c$ is the likeliest step.
+    r"""Hidden chains of states $s_t = \pm 1$, which change slowly in the class +1 and fast in the class -1.
 
-    In class 0 the state stays with probability 1 - `slow`; in class $c \ge 1$ it takes step $c$
-    with probability `fast`; all other steps are equally likely. Two classes are slow and fast
-    chains $s_t = \pm 1$. The first state is uniform, and so is every later one: single tokens do
-    not depend on the class. Tokens are $x_t = v_{s_t} + \eta_t$ with a one-hot position, after a
-    beginning-of-sequence token of zeros: `length` + 1 tokens of $N_0$ = `token_size` + `length` + 1
-    features.
+    The first state is uniform, and so is every later one: single tokens do not depend on the class.
+    Tokens are $x_t = v_{s_t} + \eta_t$ with a one-hot position, after a beginning-of-sequence token
+    of zeros: `length` + 1 tokens of $N_0$ = `token_size` + `length` + 1 features.
 
     Attributes:
         length: number of visible states of a chain, at least 2.
-        token_size: entries of a token before the position, a multiple of $C$. $v_s$ is $\sqrt C$ on
-            the $s$-th part of them ($v_+$ before $v_-$).
-        slow: probability to change the hidden state in class 0.
-        fast: probability of step $c$ in class $c \ge 1$.
-        parallel_noise: $\sigma_\parallel$, noise within the space of the $v_s$.
-        perpendicular_noise: $\sigma_\perp$, noise outside that space.
+        token_size: entries of a token before the position, an even number. $v_+$ is $\sqrt 2$ on
+            the first half of them, $v_-$ on the second.
+        slow: probability to change the hidden state in slow chains.
+        fast: the same in fast chains.
+        parallel_noise: $\sigma_\parallel$, noise within the plane of the $v_s$.
+        perpendicular_noise: $\sigma_\perp$, noise outside that plane.
         hardness: $\beta$, the inverse temperature of every head's softmax.
-        classes: $C$, number of classes and of hidden states, at least 2.
 
     Raises:
         ValueError: numbers out of range.
@@ -80,16 +74,10 @@ class HiddenMarkov:
     parallel_noise: float | int = 1.0
     perpendicular_noise: float | int = 1.0
     hardness: float | int = 10.0
-    classes: int = 2
 
     def __post_init__(self):
-        for name in ("classes", "length", "token_size"):
-            object.__setattr__(self, name, checks.whole(name, getattr(self, name), 2))
-        if self.token_size % self.classes:
-            raise ValueError(
-                f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got "
-                f"{self.token_size}."
-            )
+        object.__setattr__(self, "length", checks.whole("length", self.length, 2))
+        object.__setattr__(self, "token_size", 2 * checks.whole("token_size, halved", self.token_size / 2))
         checks.positive("hardness", self.hardness)
         limits = {"parallel_noise": np.inf, "perpendicular_noise": np.inf, "slow": 1, "fast": 1}
         for name, most in limits.items():
@@ -98,8 +86,8 @@ class HiddenMarkov:
 
     @property
     def states(self) -> Float[np.ndarray, "states token_size"]:
-        r"""The feature vectors $v_0, .., v_{C-1}$ of the states, orthogonal, $|v_s|^2$ = `token_size`."""
-        return np.sqrt(self.classes) * np.repeat(np.eye(self.classes), self.token_size // self.classes, axis=1)
+        r"""The feature vectors $v_+$ and $v_-$, orthogonal, $|v_s|^2$ = `token_size`."""
+        return np.sqrt(2) * np.repeat(np.eye(2), self.token_size // 2, axis=1)
 
     @property
     def tokens(self) -> int:
@@ -111,29 +99,16 @@ class HiddenMarkov:
         """$N_0$, entries of a token with its position."""
         return self.token_size + self.tokens
 
-    @property
-    def steps(self) -> Float[np.ndarray, "classes steps"]:
-        """The probability of every step in every class."""
-        usual = np.array([1 - self.slow] + [self.fast] * (self.classes - 1), float)
-        other = np.array([self.slow] + [1 - self.fast] * (self.classes - 1), float) / (self.classes - 1)
-        return np.where(np.eye(self.classes, dtype=bool), usual[:, None], other[:, None])
-
-    @property
-    def transitions(self) -> Float[np.ndarray, "classes states states"]:
-        """The transition matrices, from the state of the second axis to that of the third."""
-        places = np.arange(self.classes)
-        return self.steps[:, (places[None, :] - places[:, None]) % self.classes]
-
     def sample(self, key: Key, examples: int) -> HiddenMarkovSample:
-        """Draw examples, as many of each class (the first classes have one more each), in random order.
+        """Draw examples, half of each class (of an odd number one more is slow), in random order.
 
         Raises:
             ValueError: fewer than one example.
         """
         key, examples = checks.key("key", key), checks.whole("examples", examples)
-        noise, labels, hidden, states = _chains(key, self.steps, examples, self.length)
-        inputs = _noisy(noise, states, self.states, float(self.parallel_noise), float(self.perpendicular_noise))
-        return HiddenMarkovSample(inputs, labels, hidden)
+        noise, fast, places = _chains(key, np.array([self.slow, self.fast], float), examples, self.length)
+        inputs = _noisy(noise, places, self.states, float(self.parallel_noise), float(self.perpendicular_noise))
+        return HiddenMarkovSample(inputs, 1.0 - 2.0 * fast, 1.0 - 2.0 * places)
 
     def trial(
         self,
@@ -159,32 +134,28 @@ class HiddenMarkov:
         return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
 
     def heads(self, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
-        """Draw two layers: `step_head` of steps 0 .. C - 2 and a random head; the uniform head and a random head.
+        """Draw two layers: the head for unchanged states and a random head; the uniform head and a random head.
 
         Returns:
             Query-key products, arrays `(heads, features, features)` for `attention_from_products`.
         """
-        designed = np.stack([self.step_head(step) for step in range(self.classes - 1)]), self.uniform_head()[None]
-        random = (self.random_head(one)[None] for one in jax.random.split(checks.key("key", key)))
-        return tuple(jnp.concatenate(pair) for pair in zip(designed, random, strict=True))
+        random = (self.random_head(one) for one in jax.random.split(checks.key("key", key)))
+        return tuple(jnp.stack(pair) for pair in zip((self.step_head(0), self.uniform_head()), random, strict=True))
 
     def step_head(self, step: int) -> Float[np.ndarray, "features features"]:
-        """Return a head of layer 1: attend one token back if the state took this step from there, else the empty token.
+        """Return a head of layer 1: attend one token back if the state is the same there, else the empty token.
 
-        Step 0, the same state, is the paper's.
+        With `step` 1 in place of the paper's 0: if the state is the other one.
 
         Raises:
-            ValueError: no step in 0 .. C - 1.
+            ValueError: a step other than 0 and 1.
         """
-        step = checks.whole("step", step, 0, self.classes - 1)
-        came = np.roll(np.eye(self.classes), step, axis=1)  # from the state of the row
-        fit = (self.classes * came - 1) / (self.classes - 1)
-        whole = self.states.sum(axis=0)
-        dual = self.states / (whole @ whole / self.classes)
+        same = 1 - 2 * checks.whole("step", step, 0, 1)
+        dual = self.states / self.token_size
         positions = np.eye(self.tokens, k=1)
         # Query 1 has the empty token one step before it: the row of the empty token wins there.
         positions[0, 1:] = 1.5
-        return self._product(dual.T @ fit @ dual, positions)
+        return self._product(same * dual.T @ np.array([[1, -1], [-1, 1]]) @ dual, positions)
 
     def uniform_head(self) -> Float[np.ndarray, "features features"]:
         """Return a head of layer 2: attend all tokens alike."""
@@ -201,23 +172,14 @@ class HiddenMarkov:
 
 
 @quick_jit(static=("examples", "length"))
-def _chains(key, steps, examples, length):
-    """Draw chains; return a key for the noise, labels, and hidden states as in samples and as places in `states`."""
+def _chains(key, rates, examples, length):
+    """Draw chains; return a key for the noise, which chains are fast, and their states, 0 for +1 and 1 for -1."""
     order, first, switches, noise = jax.random.split(key, 4)
-    count = len(steps)
-    classes = jax.random.permutation(order, jnp.arange(examples) * count // examples)
-    if count == 2:
-        start = (1 - jax.random.rademacher(first, (examples, 1), dtype=int)) // 2
-    else:
-        start = jax.random.randint(first, (examples, 1), 0, count)
-    # The unit interval is divided among the steps 1, 2, .., and the rest belongs to step 0.
-    borders = jnp.cumsum(steps[classes][:, None, 1:], axis=-1)
-    uniform = jax.random.uniform(switches, (examples, length - 1, 1))
-    step = 1 + jnp.sum(uniform >= borders, axis=-1)
-    states = (start + jnp.pad(jnp.cumsum(step, axis=1), ((0, 0), (1, 0)))) % count
-    if count == 2:
-        return noise, 1.0 - 2.0 * classes, 1.0 - 2.0 * states, states
-    return noise, jax.nn.one_hot(classes, count, dtype=float) - 1 / count, states, states
+    fast = jax.random.permutation(order, jnp.arange(examples) * 2 // examples)
+    start = (1 - jax.random.rademacher(first, (examples, 1), dtype=int)) // 2
+    uniform = jax.random.uniform(switches, (examples, length - 1, 1))[..., 0]
+    changes = jnp.cumsum(uniform < rates[fast][:, None], axis=1)
+    return noise, fast, (start + jnp.pad(changes, ((0, 0), (1, 0)))) % 2
 
 
 @quick_jit()
