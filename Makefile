@@ -4,7 +4,7 @@
 #   CLEAN=1             build the book from nothing, executed pages included
 #   TESTS=tests/x.py    the tests to run
 #   QUICK=1             verify one record of each kind only, in a minute
-#   JOBS=2              so many files of tests or records at a time (as many as there are cores)
+#   JOBS=2              so many pages, files of tests or records at a time (as many as there are cores)
 #   RUNS=mine.yaml      the runs to reproduce, in the form of workflow/runs.yaml
 
 VENV ?= .venv
@@ -40,7 +40,7 @@ lint: venv  ## check style with ruff, types with mypy and the order of imports w
 	@$(python) -m ruff check . && $(python) -m ruff format --check . && $(python) -m mypy && $(VENV)/bin/lint-imports
 
 book: venv  ## execute the pages that need it and build the book; prints where it is
-	@$(python) tools/build_book.py $(if $(CLEAN),--clean)
+	@$(python) tools/build_book.py $(if $(CLEAN),--clean) $(if $(JOBS),--jobs $(JOBS))
 
 check: venv  ## look over the built book, its claims, and the pages in Chromium if there is one
 	@$(python) tools/check_book.py

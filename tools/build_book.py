@@ -6,14 +6,15 @@ all pages are if anything changes that they may read.
 
 import argparse
 import hashlib
-import logging
+import multiprocessing
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 import traceback
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -24,6 +25,7 @@ from page_notebooks import address, export, launch
 from attention_book.notebooks.execution import kernel_environment
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGE_MEMORY = 2 * 2**30  # bytes
 # What executed pages may read, and what else the book is made from.
 READ = ("constraints.txt", "src", "results")
 SOURCES = (*READ, "_config.yml", "_toc.yml", "tools", "_ext", "_static", "book", "workflow")
@@ -38,11 +40,12 @@ def main() -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description="Build the book into _build/html.")
     parser.add_argument("--clean", action="store_true", help="forget earlier builds and executed pages first")
+    parser.add_argument("--jobs", type=int, default=pages_at_a_time(), help="pages to execute at a time")
     options = parser.parse_args()
     (ROOT / ".cache").mkdir(exist_ok=True)
     try:
         with FileLock(ROOT / ".cache" / "book.lock", blocking=False):
-            return _brought_up_to_date(options.clean)
+            return _brought_up_to_date(options.clean, options.jobs)
     except Timeout:
         print("Another process builds the book here. Wait until it is done, or stop it.", file=sys.stderr)
     except KeyboardInterrupt:
@@ -50,7 +53,7 @@ def main() -> int:
     return 1
 
 
-def _brought_up_to_date(clean: bool) -> int:
+def _brought_up_to_date(clean: bool, jobs: int) -> int:
     build = ROOT / "_build"
     if clean:
         for folder in (build, ROOT / ".cache" / "book"):  # compiled programs stay valid
@@ -63,7 +66,7 @@ def _brought_up_to_date(clean: bool) -> int:
         done.unlink(missing_ok=True)
         with open(build / "book.log", "w", encoding="utf-8") as log:
             try:
-                failed = executed(ROOT, log) or rendered(ROOT, log)
+                failed = executed(ROOT, jobs, log) or rendered(ROOT, log)
             except Exception as error:  # as of a damaged cache
                 traceback.print_exc(file=log)
                 failed = [f"{type(error).__name__}: {error}"]
@@ -76,6 +79,16 @@ def _brought_up_to_date(clean: bool) -> int:
     return 0
 
 
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def pages_at_a_time() -> int:
+    """Return the number of cores, or fewer if memory is short."""
+    return max(1, min(cores(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // PAGE_MEMORY))
+
+
 def fingerprint(root: Path, names: tuple[str, ...]) -> str:
     """Return a hash of the names and contents of files and folders, and of the version of Python."""
     digest = hashlib.sha256(sys.version.encode())
@@ -86,13 +99,11 @@ def fingerprint(root: Path, names: tuple[str, ...]) -> str:
     return digest.hexdigest()
 
 
-def executed(root: Path, log) -> list[str]:
+def executed(root: Path, jobs: int, log) -> list[str]:
     """Execute the pages that the cache does not have; return what went wrong."""
-    from jupyter_cache.executors import load_executor
-
     kernel_environment(os.environ)
-    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # as many pages at a time as there are cores
-        os.environ.setdefault(name, "1")
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, str(max(1, cores() // jobs)))
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else the first page takes most of a GPU's memory
     # Matplotlib announces on the first page that it builds its font cache; let it do that here.
     subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=False, stderr=subprocess.DEVNULL)
@@ -106,33 +117,33 @@ def executed(root: Path, log) -> list[str]:
         cache.remove_nb_from_project(record.pk)
     for path in pages.values():
         cache.add_nb_to_project(str(path), read_data={"name": "myst_nb_md", "type": "plugin"})
-    logging.basicConfig(format="%(message)s")
-    logger = logging.getLogger("pages")
-    logger.setLevel(logging.INFO)
-    timeout = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["execute"]["timeout"]
-    with _messages_of_kernels(log):
-        result = load_executor("local-parallel", cache, logger=logger).run_and_cache(timeout=timeout)
+    stale = [Path(record.uri) for record in cache.list_unexecuted()]
+    stale.sort(key=lambda path: path.stat().st_size, reverse=True)  # the longest first, so that none is waited for
     failed = []
-    for uri in (*result.excepted, *result.errored):
-        found = COLOUR.sub("", cache.get_project_record(uri).traceback or "it could not be executed").strip()
-        print(uri, found, sep="\n", file=log)
-        failed.append(f"{Path(uri).relative_to(root)}: {found.splitlines()[-1]}")
+    # What the kernels write to standard error goes into the log.
+    with multiprocessing.Pool(jobs, initializer=os.dup2, initargs=(log.fileno(), 2)) as pool:
+        for path, seconds, error in pool.imap_unordered(partial(_execute, root), stale):
+            name = path.relative_to(root).with_suffix("").as_posix()
+            print(f"{name}: {'failed' if error else f'{seconds:.0f} s'}", flush=True)
+            if error:
+                print(name, error, sep="\n", file=log)
+                failed.append(f"{name}: {error.splitlines()[-1]}")
     return failed
 
 
-@contextmanager
-def _messages_of_kernels(log):
-    """Lead what other processes write to standard error into the log, but for the executor's own lines."""
-    terminal, stream = os.dup(2), sys.stderr
-    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
-    os.dup2(log.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(terminal, 2)
-        os.close(terminal)
-        sys.stderr.close()
-        sys.stderr = stream
+def _execute(root: Path, path: Path) -> tuple[Path, float, str]:
+    """Execute one page; return it with its time and its error."""
+    from jupyter_cache.executors import load_executor
+
+    cache, began = notebooks(root)[0], time.monotonic()
+    timeout = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["execute"]["timeout"]
+    run = partial(load_executor("local-serial", cache).run_and_cache, filter_uris=[str(path)], timeout=timeout)
+    result, error = run(), ""
+    if result.errored:  # two kernels can pick the same port; nothing has run yet then
+        result = run()
+    if result.excepted or result.errored:
+        error = cache.get_project_record(str(path)).traceback or "it could not be executed"
+    return path, time.monotonic() - began, COLOUR.sub("", error).strip()
 
 
 def rendered(root: Path, log) -> list[str]:

@@ -28,6 +28,7 @@ BROKEN = {
 UNRESOLVED = re.compile(r"\{(?:numref|ref|eq|doc|cite\S*|glue\S*|math)\}|\?\?|\bNone:")
 UNMARKED = re.compile(r"[$`]|:math:")
 # The parts to look things up in; the others are read, and have a length.
+LISTED = re.compile(r"^[\s-]*(?:root|file): (\S+)$", re.MULTILINE)
 LOOKED_UP = ("Using it", "Appendix")
 PAGES, WORDS, FIGURES = 30, 1500, 6  # at most: pages to read; words and figures on each
 VISIBLE, COLUMNS = 25, 100  # lines and columns at most of a cell that is shown
@@ -138,28 +139,13 @@ def notebooks(root: Path):
 
 def page_names(root: Path) -> list[str]:
     """Return the pages of the table of contents in order, such as "book/theory/network"."""
-    return _names(_contents(root))
-
-
-def parts(root: Path) -> list[tuple[str, list[str]]]:
-    """Return the title and the pages of each part."""
-    return [(part.get("caption", ""), _names([part])) for part in _contents(root).get("parts", [])]
+    return LISTED.findall((root / "_toc.yml").read_text(encoding="utf-8"))
 
 
 def reading(root: Path) -> list[str]:
     """Return the pages that are made to be read from beginning to end."""
-    return [name for title, names in parts(root) if title not in LOOKED_UP for name in names]
-
-
-def _contents(root: Path) -> dict:
-    return yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-
-
-def _names(entry) -> list[str]:
-    if isinstance(entry, list):
-        return [name for one in entry for name in _names(one)]
-    parts = entry.items() if isinstance(entry, dict) else ()
-    return [name for key, one in parts for name in ([one] if key in ("root", "file") else _names(one))]
+    parts = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8")).get("parts", [])
+    return LISTED.findall(yaml.safe_dump([part for part in parts if part.get("caption") not in LOOKED_UP]))
 
 
 def _broken(article: Tag):
