@@ -93,12 +93,12 @@ class Numbers(SphinxPostTransform):
     formats = ("html",)
 
     def run(self, **options):
-        """Go through the text, apart from code, formulas, links and the reference, which has links of its own."""
+        """Go through the text apart from code and what it shows, formulas, links, and the reference."""
         if "/reference/" in self.env.docname:
             return
         places = self.env.get_domain("std").anonlabels
         for text in list(self.document.findall(nodes.Text)):
-            if NUMBER.search(text) and not _within(text, NOT_TEXT):
+            if NUMBER.search(text) and _is_text(text):
                 parts = [self._part(part, places) for part in re.split(r"(\([A-Z]?\d{1,2}a?\))", text)]
                 text.parent.replace(text, [part for part in parts if part.astext()])
 
@@ -112,11 +112,13 @@ class Numbers(SphinxPostTransform):
         return nodes.reference("", part, internal=True, refuri=f"{page}#{place}")
 
 
-def _within(node: nodes.Node, kinds: tuple) -> bool:
+def _is_text(node: nodes.Node) -> bool:
     while node := node.parent:
-        if isinstance(node, kinds):
+        if isinstance(node, nodes.caption):
             return True
-    return False
+        if isinstance(node, NOT_TEXT) or (isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"):
+            return False
+    return True
 
 
 class Functions(SphinxPostTransform):

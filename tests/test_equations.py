@@ -47,14 +47,16 @@ def test_equation_and_function_are_linked_both_ways(equations):
 
 
 def test_numbers_in_a_text_lead_to_equations_and_those_in_code_do_not(equations):
-    document = nodes.paragraph("", "", nodes.Text("By (D3) and (99), "), nodes.literal("", "f(D3)"))
+    shown = nodes.container("", nodes.paragraph("", "seeds (D3)"), nb_element="cell_code")
+    said = nodes.paragraph("", "", nodes.Text("By (D3) and (99), "), nodes.literal("", "f(D3)"))
+    document = nodes.section("", said, shown)
     places = {"equation-d3": ("book/theory/weights_to_u", "equation-d3")}
     env = SimpleNamespace(docname="book/paper", get_domain=lambda name: SimpleNamespace(anonlabels=places))
     app = SimpleNamespace(builder=SimpleNamespace(get_relative_uri=lambda here, there: "theory/weights_to_u.html"))
     linked = SimpleNamespace(document=document, env=env, app=app)
     linked._part = lambda part, places: equations.Numbers._part(linked, part, places)
     equations.Numbers.run(linked)
-    assert document.astext() == "By (D3) and (99), f(D3)"
+    assert said.astext() == "By (D3) and (99), f(D3)"
     links = list(document.findall(nodes.reference))
     assert [(link.astext(), link["refuri"]) for link in links] == [("(D3)", "theory/weights_to_u.html#equation-d3")]
 
