@@ -8,33 +8,28 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from layers import brute_force
-from scipy.linalg import helmert
 
 import statmech_attention as sma
 from statmech_attention.layers import Linear
 
 EXAMPLES, TOKENS, FEATURES = 3, 4, 5
 CHAINS = {name: brute_force.CHAINS[name] for name in ("all kinds", "narrow heads below", "narrow skips")}
-# Of a width of 1, as the two layers of `brute_force` have it, nothing is left without the mean.
 CHAINS["two layers"] = ([("heads", 2), ("heads", 3)], (4, 3, 5), None)
 
 
-def normalised(token, centred, epsilon):
-    """A layer norm of one token, or a root mean square norm."""
-    token = token - token.mean() if centred else token
+def normalised(token, epsilon):
+    """A root mean square norm of one token."""
     return token / math.sqrt(np.mean(token**2) + epsilon)
 
 
-def network(projection, values, readout, inputs, matrices, layers, *, norm, centred, epsilon=0.0):
+def network(projection, values, readout, inputs, matrices, layers, *, norm, epsilon):
     """The network with norms that compute their statistics, token by token; the last token is read out."""
     outputs = []
     for example, tokens in enumerate(inputs):
         hidden = [projection @ token / math.sqrt(len(token)) for token in tokens]
-        if centred:
-            hidden = [one - one.mean() for one in hidden]
         left = iter(matrices)
         for (name, count), value in zip(layers, map(brute_force.full, values), strict=True):
-            seen = [normalised(one, centred, epsilon) for one in hidden] if norm == "pre" else hidden
+            seen = [normalised(one, epsilon) for one in hidden] if norm == "pre" else hidden
             matrix = np.eye(len(tokens))[None] if name == "linear" else next(left)[example]
             found = []
             for query in range(len(tokens)):
@@ -42,10 +37,9 @@ def network(projection, values, readout, inputs, matrices, layers, *, norm, cent
                 for head in range(count):
                     for key in range(len(tokens)):
                         token += matrix[head, key, query] * value[head] @ seen[key] / math.sqrt(value.shape[2] * count)
-                found.append(normalised(token, centred, epsilon) if norm == "post" else token)
+                found.append(normalised(token, epsilon) if norm == "post" else token)
             hidden = found
-        last = normalised(hidden[-1], centred, epsilon) if norm == "pre" else hidden[-1]
-        # With pre-norm what a layer adds keeps its mean; the next norm takes it away.
+        last = normalised(hidden[-1], epsilon) if norm == "pre" else hidden[-1]
         outputs.append(readout.T @ last / math.sqrt(len(readout)))
     return np.array(outputs)
 
@@ -68,39 +62,16 @@ def problem(name, seed=0):
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("name", CHAINS)
-def test_frozen_statistics_give_the_network_with_real_norms(name, centred, norm):
+def test_frozen_statistics_give_the_network_with_real_norms(name, norm):
     layers, plain, weights, inputs, matrices, heads = problem(name)
-    wanted = network(*plain, inputs, matrices, layers, norm=norm, centred=centred, epsilon=0.01)
-    weights = sma.model.mean_free(weights) if centred else weights
+    wanted = network(*plain, inputs, matrices, layers, norm=norm, epsilon=0.01)
     scales = sma.model.normalisation_scales(weights, inputs, matrices, layers=heads, norm=norm, epsilon=0.01)
     assert [one.shape for one in scales] == [(EXAMPLES, TOKENS)] * (len(layers) + (norm == "pre"))
     options = {"layers": heads, "scales": scales, "norm": norm}
     np.testing.assert_allclose(sma.forward(weights, inputs, matrices, **options), wanted, rtol=1e-11, atol=1e-12)
     xi = sma.attentioned_inputs(inputs, matrices, **options)
     np.testing.assert_allclose(sma.model.forward_paths(weights, xi), wanted, rtol=1e-11, atol=1e-12)
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("name", ["two layers", "all kinds"])
-def test_a_network_without_mean_is_one_of_a_neuron_less(name, norm):
-    """(F4): exactly, with variances smaller by (N - 1) / N."""
-    layers, plain, weights, inputs, matrices, heads = problem(name)
-    wanted = network(*plain, inputs, matrices, layers, norm=norm, centred=True)
-    bases = [helmert(value.shape[2]) for value in plain[1]] + [helmert(len(plain[2]))]
-    shares = [math.sqrt(len(basis) / (len(basis) + 1)) for basis in bases]
-    values = tuple(
-        share * np.einsum("am,hmn,bn->hab", above, value, below)
-        for value, below, above, share in zip(plain[1], bases, bases[1:], shares, strict=False)
-    )
-    narrow = sma.model.Weights(bases[0] @ plain[0], values, shares[-1] * bases[-1] @ plain[2])
-    narrow = sma.model.Weights(
-        jnp.asarray(narrow.projection), tuple(map(jnp.asarray, values)), jnp.asarray(narrow.readout)
-    )
-    scales = sma.model.normalisation_scales(sma.model.mean_free(weights), inputs, matrices, layers=heads, norm=norm)
-    found = sma.forward(narrow, inputs, matrices, layers=heads, scales=scales, norm=norm)
-    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

@@ -17,12 +17,12 @@ from statmech_attention.model.network import (
     sample_weights,
     weights_order_parameters,
 )
-from statmech_attention.model.normalisation import mean_free, normalisation_scales
+from statmech_attention.model.normalisation import normalisation_scales
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.model.reading import attention_from_torch, attention_from_transformers
 
 __all__ = ["AttentionedInputs", "Estimate", "ReadAttention", "SoftmaxAttention", "Weights"]
 __all__ += ["attention_from_products", "attention_from_queries_and_keys", "attention_from_torch"]
 __all__ += ["attention_from_transformers", "attention_matrices", "attentioned_inputs", "effective_weights"]
-__all__ += ["forward", "forward_paths", "mean_free", "normalisation_scales", "path_indices"]
+__all__ += ["forward", "forward_paths", "normalisation_scales", "path_indices"]
 __all__ += ["relative_bias", "sample_weights", "weights_order_parameters"]

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
-from statmech_attention.layers.kind import Narrow, root
+from statmech_attention.layers.kind import root
 from statmech_attention.model.attention import Attention, chain_and_matrices
 from statmech_attention.model.inputs import padded
 from statmech_attention.model.network import Weights, check_fit
@@ -29,8 +29,8 @@ def normalisation_scales(
 
     $z^l$ enters the norm of layer $l$ in the network with the norms below applied: the layer's
     output with post-norm; its input with pre-norm, and at last the input of the readout. With these
-    scales `forward` is the network with root mean square norms. For layer norms, which also
-    subtract the mean over $i$, pass the weights from `mean_free`, here and to `forward`.
+    scales `forward` is the network with root mean square norms. Layer norms also subtract the mean
+    over $i$, a projection $\Pi$ that the weights can contain: $\Pi V^{(0)}$, $\Pi V^{(l,h)} \Pi$, $\Pi a$.
 
     Args:
         weights: `Weights`, of a trained network or drawn.
@@ -62,33 +62,6 @@ def normalisation_scales(
             found.append(_scale(hidden, epsilon, mask, len(found) + 1))
             hidden = found[-1][..., None] * hidden
     return (*found, _scale(hidden, epsilon, mask, len(found) + 1)) if norm == "pre" else tuple(found)
-
-
-def mean_free(weights: Weights) -> Weights:
-    r"""$\Pi V^{(0)}$, $\Pi V^{(l,h)} \Pi$, $\Pi a$ with $\Pi = I - \frac1N 1 1^\top$, the mean of a layer norm removed.
-
-    A network that subtracts the mean over its $N$ neurons at every norm, the embedding's on $x^0$
-    and with pre-norm one before the readout among them, has the outputs of these weights without
-    subtraction. In $N - 1$ orthonormal directions they are weights of width $N - 1$ with variances
-    $\sigma^2 (N - 1) / N$ of values and readout: (F4).
-
-    Args:
-        weights: `Weights`.
-
-    Returns:
-        `Weights` of the same shapes.
-    """
-
-    def free(block, *axes):
-        for axis in axes:
-            block = block - jnp.mean(block, axis=axis, keepdims=True)
-        return block
-
-    values = tuple(
-        Narrow(free(one.values, -1), free(one.outputs, -2)) if isinstance(one, Narrow) else free(one, -2, -1)
-        for one in weights.values
-    )
-    return Weights(free(weights.projection, -2), values, free(weights.readout, 0))
 
 
 def _scale(hidden, epsilon, mask, norm: int) -> Float[Array, "examples tokens"]:
