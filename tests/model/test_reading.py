@@ -13,7 +13,7 @@ MASK = np.arange(TOKENS)[None] < np.array([5, 3, 4])[:, None]
 
 # Only where somebody has them: the library needs neither.
 torch = pytest.importorskip("torch", reason="needs PyTorch, as `make images` installs it")
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:.*nested")
 
 
 def softmax(logits):
@@ -49,7 +49,8 @@ def layer(seed=0, **options):
 
 
 def encoder(depth=2, **options):
-    return torch.nn.TransformerEncoder(layer(**options), depth, enable_nested_tensor=False)
+    nested = options.get("batch_first", False) and not options.get("norm_first", False)
+    return torch.nn.TransformerEncoder(layer(**options), depth, enable_nested_tensor=nested)
 
 
 @pytest.mark.parametrize("batch_first", [True, False])

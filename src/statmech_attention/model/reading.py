@@ -36,18 +36,14 @@ def attention_from_torch(model: Any, inputs: Any, *, layers: Sequence[int] | Non
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
         raise ValueError(f"model: wanted a torch.nn.Module, got {type(model).__name__}.")
-    model, inputs = copy.deepcopy(model).eval().requires_grad_(False), torch.as_tensor(inputs)
-    first = next(model.parameters(), torch.zeros(1))
-    inputs = inputs.to(first.device, first.dtype if inputs.is_floating_point() else None)
-    calls, entered = _listen(torch, model)
-    with torch.enable_grad():
-        model(*(inputs,) * (3 if isinstance(model, torch.nn.MultiheadAttention) else 1), **options)
-    if not calls:
-        raise ValueError(
-            f"model: wanted a network that uses torch.nn.MultiheadAttention, got {type(model).__name__}, "
-            "which does not. Pass its attention to attentioned_inputs, with layout='query_key'."
-        )
-    _check_calls(torch, calls)
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            calls, entered = _listened(torch, copy.deepcopy(model).eval().requires_grad_(False), inputs, options)
+            _check_calls(torch, model, calls)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
     tokens, padding = (entered or [calls[0].query])[0], calls[0].key_padding_mask
     if padding is not None:
         padding = (padding < _MASKED if padding.is_floating_point() else padding).cpu().numpy()
@@ -99,8 +95,8 @@ def _read(model, batch: dict, layers) -> ReadAttention:
     return ReadAttention(*_arrays(found.hidden_states[0], found.attentions, layers), mask)
 
 
-def _listen(torch, model) -> tuple[list, list]:
-    """Record all uses of attentions, and what enters the first layer; hooks also turn fused kernels off."""
+def _listened(torch, model, inputs, options) -> tuple[list, list]:
+    """Run a network; return all uses of attentions, and what entered the first layer."""
     calls: list[SimpleNamespace] = []
     entered: list = []
 
@@ -124,11 +120,19 @@ def _listen(torch, model) -> tuple[list, list]:
             module.register_forward_hook(hear, with_kwargs=True)
         elif isinstance(module, torch.nn.TransformerEncoderLayer):
             module.register_forward_pre_hook(enter, with_kwargs=True)
+    inputs, first = torch.as_tensor(inputs).clone(), next(model.parameters(), torch.zeros(1))
+    inputs = inputs.to(first.device, first.dtype if inputs.is_floating_point() else None)
+    model(*(inputs,) * (3 if isinstance(model, torch.nn.MultiheadAttention) else 1), **options)
     return calls, entered
 
 
-def _check_calls(torch, calls: list) -> None:
+def _check_calls(torch, model, calls: list) -> None:
     """Raise ValueError unless each attention acts on one sequence, and on the output of the attention before it."""
+    if not calls:
+        raise ValueError(
+            f"model: wanted a network that uses torch.nn.MultiheadAttention, got {type(model).__name__}, "
+            "which does not. Pass its attention to attentioned_inputs, with layout='query_key'."
+        )
     for number, call in enumerate(calls):
         got, query = "", call.query
         if any(one.shape != query.shape or not torch.equal(one, query) for one in (call.key, call.value)):
