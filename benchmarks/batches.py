@@ -7,32 +7,35 @@ import statmech_attention as sma
 from benchmarks.timing import twice
 
 OVER = ("draws", "widths", "temperatures")
-LAYERS = (2, 2)
 
 
 def measure(over: str, count: int) -> list[dict]:
     """Return the row of a batch of problems of hidden Markov chains."""
-    one, axis = problems(over, count)
-    solve = jax.jit(jax.vmap(lambda *at: sma.solve(one(*at), throw=False).order_parameter))
-    together, found = twice(lambda: solve(*axis))
-    loop, each = twice(lambda: [sma.solve(one(*at)).order_parameter for at in zip(*axis, strict=True)])
+    numbers, axes = batch(over, count)
+    solve = jax.jit(jax.vmap(lambda *one: sma.solve(problem(*one), throw=False).order_parameter, in_axes=axes))
+    together, found = twice(lambda: solve(*numbers))
+    singles = [
+        [number if axis is None else number[place] for number, axis in zip(numbers, axes, strict=True)]
+        for place in range(count)
+    ]
+    loop, each = twice(lambda: [sma.solve(problem(*one)).order_parameter for one in singles])
     apart = float(jnp.max(jnp.abs(found - jnp.stack(each))))
     return [{"over": over, "count": count, **together, "loop": loop["seconds"], "apart": apart}]
 
 
-def problems(over: str, count: int):
-    """Return a function that makes one problem, and its arguments for all, one array each."""
-    number = count if over == "draws" else 1
-    task = sma.tasks.HiddenMarkov()
-    trials = [task.trial(key, 100, 1) for key in jax.random.split(jax.random.key(0), number)]
+def problem(values, labels, width, temperature) -> sma.Problem:
+    """Return a problem with two layers of two heads."""
+    return sma.Problem(values, labels, layers=(2, 2), width=width, temperature=temperature)
+
+
+def batch(over: str, count: int):
+    """Return inputs, labels, width and temperature, and which of them have an axis for the batch."""
+    keys = jax.random.split(jax.random.key(0), count if over == "draws" else 1)
+    trials = [sma.tasks.HiddenMarkov().trial(key, 100, 1) for key in keys]
     values = jnp.stack([trial.train.values for trial in trials])
     labels = jnp.stack([trial.labels for trial in trials]).astype(float)
-
-    def problem(values, labels, width=10.0, temperature=0.01):
-        return sma.Problem(values, labels, layers=LAYERS, width=width, temperature=temperature)
-
     if over == "draws":
-        return problem, (values, labels)
+        return (values, labels, 10.0, 0.01), (0, 0, None, None)
     if over == "widths":
-        return lambda width: problem(values[0], labels[0], width=width), (jnp.geomspace(10, 1000, count),)
-    return lambda T: problem(values[0], labels[0], temperature=T), (jnp.geomspace(0.01, 1, count),)
+        return (values[0], labels[0], jnp.geomspace(10, 1000, count), 0.01), (None, None, 0, None)
+    return (values[0], labels[0], 10.0, jnp.geomspace(0.01, 1, count)), (None, None, None, 0)
