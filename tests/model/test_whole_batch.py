@@ -75,3 +75,12 @@ def test_a_padded_batch_becomes_attentioned_inputs(readout, column, layers):
     assert problem.layers == ((HEADS * DEPTH,) if layers is None else (HEADS, HEADS))
     parts = [problem_of(rows, **options) for rows in (every[:2], every[2:])]
     np.testing.assert_array_equal((parts[0] + parts[1]).attentioned.values, problem.attentioned.values)
+
+
+def test_batches_that_are_read_in_turn_give_the_whole():
+    every = np.arange(EXAMPLES)
+    parts = sma.attention_from_transformers(Model(), batch_size=4, **batch(every))
+    found, whole = sma.attentioned_inputs(parts, readout="mean"), problem_of(every, [0, 1], readout="mean", width=5)
+    np.testing.assert_array_equal(found.values, whole.attentioned.values)
+    with pytest.raises(ValueError, match="inputs: wanted attention that was read alone"):
+        sma.attentioned_inputs(parts, mask=MASK)
