@@ -87,23 +87,6 @@ def test_the_evidence_agrees_with_a_grid(width):
     assert abs(found.theory - evidence) < 2 / width
 
 
-def test_the_evidence_chooses_the_temperature_of_the_noise():
-    """Labels of a linear teacher with noise of variance 0.5: the wide network's evidence is a Gaussian's."""
-    rng = np.random.default_rng(9)
-    inputs = rng.normal(size=(60, 1, 3))
-    labels = inputs[:, 0] @ np.array([1.0, -1.0, 0.5]) + np.sqrt(0.5) * rng.normal(size=60)
-    temperatures = [0.05, 0.5, 5.0]
-    wide = [sma.Problem(inputs, labels, layers=(1,), width=1_000_000, temperature=heat) for heat in temperatures]
-    found = [sampling.importance(one, key=jax.random.key(6), points=16, warn=False) for one in wide]
-    assert np.argmax([one.log_evidence.mean for one in found]) == 1
-    for temperature, one in zip(temperatures, found, strict=True):
-        gram = inputs[:, 0] @ inputs[:, 0].T / 3 + temperature * np.eye(60)
-        wanted = -0.5 * (
-            np.linalg.slogdet(gram)[1] + labels @ np.linalg.solve(gram, labels) + 60 * math.log(2 * math.pi)
-        )
-        assert (one.laplace, one.theory) == pytest.approx((wanted, wanted), abs=1e-3)
-
-
 @pytest.mark.parametrize("width", [2, 16])
 def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(width):
     """Fewer columns than paths, and more: a chi of few degrees of freedom has tails that no Gaussian has."""

@@ -12,11 +12,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from layers import brute_force
 from numpyro.infer.util import potential_energy
 
 import statmech_attention as sma
-from attention_book import results
 from attention_book.measures import mean_accuracy
 from sampling import problem
 from statmech_attention.sampling import weights
@@ -49,15 +47,6 @@ def drawn():
     return exact(2, 10)
 
 
-def test_the_posterior_differs_from_prior_and_saddle_point(drawn):
-    """So that agreement of samplers means something."""
-    saddle = sma.solve(given(2, 10)[0])
-    found = sampling.estimate(drawn["order_parameter"])
-    prior = 1.8 * np.eye(2)
-    for other in (saddle.order_parameter, prior):
-        assert np.max(np.abs(found.mean - other) / found.error) > 4
-
-
 def test_one_head_agrees_with_a_grid():
     found = exact(1, 5)
     lower, upper = (found[name].values.ravel() for name in ("order_parameter", "order_parameter_2"))
@@ -71,20 +60,6 @@ def test_one_head_agrees_with_a_grid():
     np.testing.assert_array_less(
         np.abs(sampling.prediction(found).variance - variance), 4 * sampling.estimate(centred).error
     )
-
-
-def test_diagnostics_travel_with_the_draws(drawn, tmp_path):
-    found = drawn
-    assert found["order_parameter"].dims == ("chain", "draw", "path", "other_path")
-    assert dict(found.sizes) == {"chain": 4, "draw": 4000, "path": 2, "other_path": 2, "example": 2}
-    assert found["order_parameter_r_hat"].dims == ("path", "other_path")
-    assert float(found["order_parameter_r_hat"].max()) < 1.01
-    assert float(found["order_parameter_effective_size"].min()) > 4000
-    assert int(found["diverging"].sum()) == 0
-    assert 1 <= float(found["steps"].mean()) < 12
-    assert found.attrs["warning"] == ""
-    path = results.save(found, tmp_path / "draws.nc", parameters={})
-    assert results.load(path)["output"].equals(found["output"])
 
 
 def test_double_precision_of_this_thread_alone_reaches_the_chains():
@@ -108,17 +83,6 @@ def test_chains_in_one_program_draw_what_chains_in_threads_do(sampler):
     apart, together = (drawn_by(sampler, 2, 10, 1, few | {"method": method}) for method in ("parallel", "vectorized"))
     for name in ("order_parameter", "output"):
         np.testing.assert_allclose(together[name], apart[name], rtol=1e-8)
-
-
-def test_kept_weights_give_order_parameters_and_outputs():
-    options = {"seed": 2, "chains": {"draws": 20, "warmup": 20}, "keep_weights": True}
-    first = drawn_by(sampling.weights_posterior, 2, 10, **options)
-    assert first["values_1"].dims == ("chain", "draw", "head_1", "width_out_1", "width_in_1")
-    weights = [first["values_1"].values], first["readout"].values[..., None], [("heads", 2)]
-    np.testing.assert_allclose(brute_force.order_parameters(*weights)[0], first["order_parameter"], rtol=1e-12)
-    vectors = brute_force.partial_weights(*weights, 0) @ first["projection"].values
-    outputs = np.einsum("cdpi,epi->cde", vectors, problem.inputs(2)[2]) / np.sqrt(2 * 10 * problem.FEATURES)
-    np.testing.assert_allclose(outputs, first["output"], rtol=1e-10, atol=1e-12)
 
 
 def test_r_hat_and_effective_size_of_known_chains():
@@ -163,28 +127,6 @@ def test_few_draws_are_warned_of(drawn):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert exact(2, 10, draws=50).attrs["warning"] == found.attrs["warning"]
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"count": 1}, "count: wanted a whole number of at least 2"),
-        ({"method": "threads"}, "method: wanted one of auto, parallel, vectorized, got 'threads'"),
-    ],
-    ids=str,
-)
-def test_chains_that_cannot_be_run_are_refused(changed, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        sma.Chains(**changed)
-
-
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.__name__)
-def test_bad_input_is_refused(sampler):
-    (known, test), key = given(2, 10), jax.random.key(0)
-    with pytest.raises(ValueError, match="^width: wanted a whole number"):
-        sampler(known.replace(width=np.inf), key=key, test=test)
-    with pytest.raises(ValueError, match="^test: wanted"):
-        sampler(known, key=key, test=np.zeros((2, 2, 5)))
 
 
 def test_the_potential_of_the_weights_is_that_of_a_model_in_numpyro():

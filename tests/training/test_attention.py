@@ -72,23 +72,6 @@ def test_the_gradient_is_that_of_the_evidence(examples, width):
     np.testing.assert_allclose(ravel_pytree(gradient)[0] @ direction, slope, rtol=1e-6, atol=1e-6)
 
 
-def test_a_mixture_of_given_heads_finds_the_one_that_the_labels_need():
-    rng = np.random.default_rng(4)
-    inputs = jnp.asarray(rng.normal(size=(60, TOKENS, FEATURES)))
-    given = jnp.asarray(rng.dirichlet(np.full(TOKENS, 0.1), size=(3, TOKENS)).swapaxes(1, 2))  # columns add up to one
-    labels = jnp.sign((inputs.swapaxes(1, 2) @ given[1]).mean(axis=-1)[:, 0])
-
-    def problem_of(theta, inputs, labels):
-        head = jnp.tensordot(jax.nn.softmax(theta), given, axes=1)
-        heads = jnp.broadcast_to(head, (len(inputs), 1, TOKENS, TOKENS))
-        seen = sma.attentioned_inputs(inputs, [heads], readout="mean")
-        return sma.Problem(seen, labels, width=10, temperature=0.3)
-
-    data = inputs, labels
-    learned = learn_attention(problem_of, jnp.zeros(3), data=data, log_prior=lambda x: -0.5 * jnp.sum(x**2), steps=200)
-    assert int(jnp.argmax(learned.theta)) == 1 and float(jax.nn.softmax(learned.theta)[1]) > 0.6
-
-
 @pytest.mark.parametrize("examples, width", [(20, 10), (40, 1000), (20, jnp.inf)], ids=str)
 def test_a_climb_ends_at_a_maximum_over_attention_and_order_parameters(examples, width):
     def problem_of(theta, inputs, labels):

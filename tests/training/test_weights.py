@@ -69,9 +69,3 @@ def test_of_one_example_the_minimum_is_the_root_of_a_polynomial(label, temperatu
         np.testing.assert_allclose(sizes, root * away, rtol=1e-4, atol=1e-2)
     largest = max(found, key=abs)
     assert largest == pytest.approx(np.sign(label) * root**3 * slope, rel=1e-4)
-
-
-def test_hot_networks_end_at_zero(data):
-    problem = sma.Problem(*data, layers=HEADS, width=6, temperature=1e4, variance=VARIANCES)
-    found = train_weights(problem, key=jax.random.key(1), steps=3000)
-    assert max(shares(found.weights)) < 1e-6

@@ -81,18 +81,10 @@ def normal_count(widths: tuple[int, ...], factors: Factors) -> int:
 def order_parameters_of_normals(
     point: Float[Array, " numbers"], widths: tuple[int, ...], factors: Factors
 ) -> tuple[Float[Array, "..."], ...]:
-    """$(U^{(1)}, .., U^{(L+1)})$ of standard normal numbers, the last a scalar for one output."""
-    return overlaps_of(_factors(point, widths, factors), factors)
+    """$(U^{(1)}, .., U^{(L+1)})$ of standard normal numbers, the last a scalar for one output.
 
-
-def order_parameter_of_normals(point, widths: tuple[int, ...], factors: Factors) -> Float[Array, "paths paths"]:
-    """$U = U^{(1)}$ alone."""
-    factor, *_ = _factors(point, widths, factors)
-    return factor @ factor.T
-
-
-def _factors(point, widths: tuple[int, ...], factors: Factors) -> list:
-    """$A_1, .., A_{L+1}$, each `(partial paths, rank)`, and the $C_h$ of inner stages."""
+    From $A_1, .., A_{L+1}$, each `(partial paths, rank)`, and the $C_h$ of inner stages.
+    """
     found, end = [jnp.ones((1, 1))], point.shape[0]
     shapes = zip(factors.stages, widths, factors.blocks, factors.sizes, factors.ranks, factors.kept, strict=True)
     for number, (stage, width, blocks, size, rank, kept) in reversed(list(enumerate(shapes))):
@@ -104,7 +96,7 @@ def _factors(point, widths: tuple[int, ...], factors: Factors) -> list:
             factor = jnp.concatenate([jnp.eye(kept, rank), _rows(numbers[0], kept, rank)])
         found.insert(0, branch_rows(number, found, factors) @ factor)
         end = start
-    return found[:-1]
+    return overlaps_of(found[:-1], factors)
 
 
 def _rows(numbers: Float[Array, "free width"], kept: int, rank: int) -> Float[Array, "free rank"]:

@@ -24,7 +24,6 @@ from statmech_attention.sampling._arguments import Chains, checked, whole_widths
 from statmech_attention.sampling._bartlett import (
     bartlett,
     normal_count,
-    order_parameter_of_normals,
     order_parameters_of_normals,
 )
 from statmech_attention.sampling._chains import run
@@ -156,7 +155,7 @@ def _functions(widths: tuple[int, ...]):
 
     def energy(point, data):
         density, factors = data
-        return 0.5 * label_energy(order_parameter_of_normals(point, widths, factors), density)
+        return 0.5 * label_energy(order_parameters_of_normals(point, widths, factors)[0], density)
 
     def record(point, data):
         return named_overlaps(order_parameters_of_normals(point, widths, data[1]), data[1].stages)
