@@ -7,6 +7,8 @@ from scipy.stats import chi
 
 import statmech_attention as sma
 from attention_book.solvable_model import SolvableModel
+from statmech_attention.sampling._bartlett import bartlett
+from statmech_attention.sampling._density import gaussians_at_modes, posterior_density
 
 sampling = sma.sampling
 TAU, LOAD = 0.6 * 0.01598, 27.0  # one layer of one path without noise: between its two spinodals
@@ -57,20 +59,34 @@ def test_chains_start_in_both_modes():
     assert abs(high.mean.item() - share) < 4 * high.error and abs(mean.mean.item() - overlap) < 4 * mean.error
 
 
-# Correlation, signal, P, N, T, and which basin has all of the evidence.
+def two_paths(rho, signal, examples, width, temperature):
+    """Two paths of which one has to be subtracted, with four features per example."""
+    sizes = {"examples": examples, "features": 4 * examples, "width": float(width), "temperature": temperature}
+    return SolvableModel([[1, rho], [rho, 1]], [signal, 0.0], **sizes).sample(jax.random.key(0), 10)[0]
+
+
 @pytest.mark.parametrize(
     "numbers", [(0.99, 0.5, 200, 20, 0.05), (0.99, 1.0, 200, 67, 0.03), (0.999, 0.5, 100, 10, 0.05)]
 )
-def test_the_evidence_is_that_of_the_lowest_minimum(numbers):
-    """Two paths of which one has to be subtracted; the branch of the prior is off by up to 45 nats."""
-    rho, signal, examples, width, temperature = numbers
-    sizes = {"examples": examples, "features": 4 * examples, "width": float(width), "temperature": temperature}
-    problem, *_ = SolvableModel([[1, rho], [rho, 1]], [signal, 0.0], **sizes).sample(jax.random.key(0), 10)
-    found = sampling.importance(problem, key=jax.random.key(0), points=16, warn=False)
+def test_modes_are_at_the_minima_and_as_heavy(numbers):
+    problem = two_paths(*numbers)
+    factors = bartlett(problem.architecture)
+    found = gaussians_at_modes(posterior_density(problem), factors)
+    mass = found.logdet - found.potential
     basins = [float(sma.log_evidence(one, corrected=True)) for one in sma.minima(problem)]
-    assert found.modes == len(basins) == 2 and np.ptp(basins) > 1.5
-    assert abs(np.logaddexp(*basins) - found.log_evidence.mean) < 0.1
-    assert abs(found.laplace - found.log_evidence.mean) < 0.1
+    assert len(found.mode) == len(basins) == 2
+    assert abs(np.ptp(mass) - np.ptp(basins)) < 0.05 * np.ptp(basins) and np.ptp(basins) > 1.5
+
+
+def test_the_evidence_is_that_of_the_lowest_minimum():
+    """The branch of the prior is off by 45 nats."""
+    problem = two_paths(0.999, 0.5, 100, 10, 0.05)
+    found = sampling.importance(problem, key=jax.random.key(0), points=16, warn=False)
+    prior, lowest = (
+        float(sma.log_evidence(one, corrected=True)) for one in (sma.solve(problem), sma.minima(problem)[0])
+    )
+    assert abs(found.log_evidence.mean - lowest) < 0.1 and abs(found.laplace - lowest) < 0.1
+    assert lowest > prior + 40
 
 
 def test_one_mode_where_there_is_one():

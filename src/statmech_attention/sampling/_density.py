@@ -35,7 +35,8 @@ from statmech_attention.theory.trust_region import Outcome, exact_step, minimise
 _MAX_STEPS = 100  # to a mode
 _AT_ONCE = 16  # columns of a Hessian that are computed together
 _NARROWER = 20.0  # as in `theory.minima`
-_SAME = 1e-3  # difference of two coordinates that are one
+_SAME = 1e-2  # difference of two coordinates that are one
+_PRECISE, _ROUGH, _ROUGHER = 1e-6, 1e-2, 1.0  # distances to a mode, in units of the posterior's width
 
 
 class Posterior(NamedTuple):
@@ -112,23 +113,27 @@ def gaussians_at_modes(data: Posterior, factors: Factors) -> Laplace:
     """Gaussians at the modes of the density that differ, one or two, the heaviest first.
 
     As in `theory.minima`: from the prior, and from where labels of twenty times the weight lead.
+    The second search costs as much as the first, a few Newton steps.
     """
-    prior = np.zeros(factors.coordinates)
-    first, _ = _laplace(data, prior, factors, 1.0)
-    narrow, _ = _laplace(data, prior, factors, _NARROWER)
-    other, converged = _laplace(data, narrow.mode, factors, 1.0)
+    first, _ = _laplace(data, np.zeros(factors.coordinates), factors, 1.0, _PRECISE)
+    narrow, _ = _laplace(data, first.mode, factors, _NARROWER, _ROUGHER)
+    other, _ = _laplace(data, narrow.mode, factors, 1.0, _ROUGH)  # nearly always the first again
     found = [first]
-    if converged and np.max(np.abs(np.asarray(other.mode) - np.asarray(first.mode))) > _SAME:
-        found = sorted([first, other], key=lambda one: float(one.potential - one.logdet))
+    if np.max(np.abs(np.asarray(other.mode) - np.asarray(first.mode))) > _SAME:
+        other, converged = _laplace(data, other.mode, factors, 1.0, _PRECISE)
+        if converged and np.max(np.abs(np.asarray(other.mode) - np.asarray(first.mode))) > _SAME:
+            found = sorted([first, other], key=lambda one: float(one.potential - one.logdet))
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)
 
 
 @quick_jit
-def _laplace(data: Posterior, start: Float[Array, " coordinates"], factors: Factors, weight) -> tuple[Laplace, Array]:
+def _laplace(
+    data: Posterior, start: Float[Array, " coordinates"], factors: Factors, weight, precision
+) -> tuple[Laplace, Array]:
     """Newton steps to a mode at this weight of the labels, the Hessian there, and whether it was reached."""
     derivatives = _own_derivatives if data.action is None else _derivatives_of_action
-    # Of the order of the posterior's own width, which is the inverse root of N, this is nothing.
-    tolerance = 1e-6 * jnp.sqrt(jnp.max(data.widths[factors.outer]))
+    # Of the gradient: the posterior's width is about the inverse root of N, its curvature N.
+    tolerance = precision * jnp.sqrt(jnp.max(data.widths[factors.outer]))
     local = partial(derivatives, data=data, factors=factors, weight=weight)
     found = minimise(local, exact_step, start, tolerance, jnp.int32(_MAX_STEPS))
     values, vectors = jnp.linalg.eigh(found.curvature)
@@ -194,8 +199,9 @@ def kernel(overlap: Float[Array, "paths paths"], data: Posterior) -> Float[Array
 @jax.custom_jvp
 def _inverse(kernel: Float[Array, "examples examples"], temperature):
     r"""$\ln\det(K + T)$ and $R$; differentiable in the kernel alone."""
-    fit = Regression.of(kernel, temperature, jnp.zeros(len(kernel)))
-    return fit.logdet, fit.solve(jnp.eye(len(kernel)))
+    eye = jnp.eye(len(kernel))
+    fit = Regression(jax.lax.linalg.cholesky(kernel + temperature * eye, symmetrize_input=False), jnp.zeros(len(eye)))
+    return fit.logdet, fit.solve(eye)
 
 
 @_inverse.defjvp
