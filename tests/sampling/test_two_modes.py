@@ -80,7 +80,7 @@ def test_modes_are_at_the_minima_and_as_heavy(numbers):
 
 def test_the_evidence_is_that_of_the_lowest_minimum():
     """The branch of the prior is off by 45 nats."""
-    problem = two_paths(0.999, 0.5, 100, 10, 0.05)
+    problem = two_paths(*CASES[-1])
     found = sampling.importance(problem, key=jax.random.key(0), points=16, warn=False)
     prior, lowest = (
         float(sma.log_evidence(one, corrected=True)) for one in (sma.solve(problem), sma.minima(problem)[0])
