@@ -65,9 +65,11 @@ def two_paths(rho, signal, examples, width, temperature):
     return SolvableModel([[1, rho], [rho, 1]], [signal, 0.0], **sizes).sample(jax.random.key(0), 10)[0]
 
 
-@pytest.mark.parametrize(
-    "numbers", [(0.99, 0.5, 200, 20, 0.05), (0.99, 1.0, 200, 67, 0.03), (0.999, 0.5, 100, 10, 0.05)]
-)
+# Correlation, signal, P, N, T.
+CASES = [(0.99, 0.5, 200, 20, 0.05), (0.99, 1.0, 200, 67, 0.03), (0.999, 0.5, 100, 10, 0.05)]
+
+
+@pytest.mark.parametrize("numbers", CASES)
 def test_modes_are_at_the_minima_and_as_heavy(numbers):
     problem = two_paths(*numbers)
     factors = bartlett(problem.architecture)
