@@ -22,4 +22,4 @@ def measure(sampler: str, width: float, warmup: int, draws: int) -> list[dict]:
     effective = float(found["order_parameter_effective_size"].min())
     facts = {"effective": effective, "r_hat": float(found["order_parameter_r_hat"].max())}
     facts["steps"] = float(found["steps"].mean()) if "steps" in found else 1.0
-    return [{"sampler": sampler, "width": width, "first": first, "seconds": seconds, **facts}]
+    return [{"sampler": sampler, "width": width, "draws": draws, "first": first, "seconds": seconds, **facts}]
