@@ -60,7 +60,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
@@ -158,9 +157,6 @@ class Layer(Kind):
     def shorthand(self):
         """The layer as an entry of `layers`."""
         return self
-
-    def check_widths(self, layer: int, width_in: ArrayLike, width_out: ArrayLike) -> None:
-        """Raise ValueError for widths that layer number `layer`, counted from 1, cannot have."""
 
     def with_heads(self, heads: Sequence[int]) -> "Layer":
         """The layer with some heads, in the order given; by default only its `count` changes."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from statmech_attention import checks
 from statmech_attention.layers.heads import Heads
 
 
@@ -46,10 +45,3 @@ class SkipHeads(Heads):
     def attended(self, columns, matrix):
         along = columns[:, None]
         return jnp.concatenate([along, super().attended(columns, matrix)], axis=1) if self.count else along
-
-    def check_widths(self, layer, width_in, width_out):
-        if checks.concrete(width_in, width_out) and width_in != width_out:
-            raise ValueError(
-                f"width: wanted the same width before and after layer {layer}, which adds its input to its output, got "
-                f"N_{layer} = {width_in:g} and N_{layer + 1} = {width_out:g}."
-            )

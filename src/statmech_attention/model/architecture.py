@@ -32,7 +32,12 @@ class Architecture:
         if any(infinite) and not all(infinite):
             raise ValueError(f"width: wanted all widths finite or all infinite, got {widths}.")
         for number, layer in enumerate(chain.layers, start=1):
-            layer.check_widths(number, *widths[number - 1 : number + 1])
+            before, after = widths[number - 1 : number + 1]
+            if layer.keeps and checks.concrete(before, after) and before != after:
+                raise ValueError(
+                    f"width: wanted the same width before and after layer {number}, which adds its input to its "
+                    f"output, got N_{number} = {before:g} and N_{number + 1} = {after:g}."
+                )
         return cls(chain, widths, variances(variance, len(chain.layers)))
 
     @property
