@@ -5,6 +5,7 @@ product $\sigma_0^2 \sigma_1^2 \cdots \sigma_a^2$; a layer beside a skip adds it
 only the heads carry it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import jax
@@ -58,7 +59,9 @@ class Fit:
         return f"Fit({found}{bound})"
 
 
-def fit(problem: Problem, *, tolerance: float = 1e-8, max_steps: int = 100) -> Fit:
+def fit(
+    problem: Problem, *, chosen: str | Sequence[str] = tuple(_RANGES), tolerance: float = 1e-8, max_steps: int = 100
+) -> Fit:
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
 
     SciPy's L-BFGS-B in the logarithms with exact gradients; every trial is a saddle point, started
@@ -69,6 +72,7 @@ def fit(problem: Problem, *, tolerance: float = 1e-8, max_steps: int = 100) -> F
         problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none,
             and at its variances. It chooses $\sigma_0^2$, for the product, and the variances of
             layers beside a skip, $T$ between 1e-4 and 1e2, variances between 1e-4 and 1e4.
+        chosen: "temperature", "variance", or both; the other stays as given.
         tolerance: as in `solve`.
         max_steps: steps of the search.
 
@@ -83,13 +87,14 @@ def fit(problem: Problem, *, tolerance: float = 1e-8, max_steps: int = 100) -> F
     problem = problem if problem.temperature is not None else problem.replace(temperature=0.1)
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
-    places = _free_variances(problem.architecture)
+    places = _free_variances(problem.architecture) if "variance" in chosen else ()
+    names = ["temperature"] * ("temperature" in chosen) + [f"variance[{place}]" for place in places]
     fewer = problem.reduce()
     trials: list[Solution] = []
 
     def value(logs):
         at = trials[-1] if trials else None
-        solution = solve(_at(fewer, places, jnp.exp(logs)), start=at, tolerance=tolerance, throw=False)
+        solution = solve(_at(fewer, names, jnp.exp(logs)), start=at, tolerance=tolerance, throw=False)
         return log_evidence(solution), solution
 
     def loss(logs):
@@ -99,21 +104,21 @@ def fit(problem: Problem, *, tolerance: float = 1e-8, max_steps: int = 100) -> F
         return -float(top), -np.asarray(slopes)
 
     options = {"maxiter": checks.whole("max_steps", max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
-    start = [problem.temperature, *(problem.variance[place] for place in places)]
-    logs, bounds = np.log(start), np.log([_RANGES["temperature"], *(_RANGES["variance"] for _ in places)])
+    start = [problem.temperature] * ("temperature" in chosen) + [problem.variance[place] for place in places]
+    logs, bounds = np.log(start), np.log([_RANGES[name.partition("[")[0]] for name in names])
     while True:
         logs = minimize(loss, logs, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
         end = loss(logs)
-        lowest = minima(_at(fewer, places, np.exp(logs).tolist()), tolerance=tolerance)[0]
+        lowest = minima(_at(fewer, names, np.exp(logs).tolist()), tolerance=tolerance)[0]
         if lowest.action > trials[-1].action - _LOWER:
-            return _fit_at(logs, end, bounds, problem, places, trials)
+            return _fit_at(logs, end, bounds, problem, names, trials)
         trials.append(lowest)
 
 
-def _fit_at(logs, end, bounds, problem: Problem, places, trials: list[Solution]) -> Fit:
+def _fit_at(logs, end, bounds, problem: Problem, names, trials: list[Solution]) -> Fit:
     """The fit where the search ended; raise `NotConverged` if that is on a slope within the ranges."""
     top, slopes = (-one for one in end)
-    solution = replace(trials[-1], problem=_at(problem, places, np.exp(logs).tolist()))
+    solution = replace(trials[-1], problem=_at(problem, names, np.exp(logs).tolist()))
     low, high = (np.isclose(logs, side, rtol=0, atol=1e-9) for side in bounds.T)
     steepest = np.max(np.abs(np.where((low & (slopes < 0)) | (high & (slopes > 0)), 0.0, slopes)))
     if steepest > _STEEPEST_LEFT:
@@ -123,17 +128,15 @@ def _fit_at(logs, end, bounds, problem: Problem, places, trials: list[Solution])
             "The .solution of this exception is the theory there.",
             solution,
         )
-    names = ["temperature", *(f"variance[{place}]" for place in places)]
     at_bound = tuple(name for name, one in zip(names, low | high, strict=True) if one)
     return Fit(solution, top, dict(zip(names, slopes.tolist(), strict=True)), at_bound)
 
 
-def _at(problem: Problem, places, numbers) -> Problem:
-    """The problem with this temperature, and these variances at their places."""
-    variance = list(problem.variance)
-    for place, number in zip(places, numbers[1:], strict=True):
-        variance[place] = number
-    return problem.replace(temperature=numbers[0], variance=variance)
+def _at(problem: Problem, names, numbers) -> Problem:
+    """The problem with these numbers, by name."""
+    given = dict(zip(names, numbers, strict=True))
+    variance = tuple(given.get(f"variance[{place}]", one) for place, one in enumerate(problem.variance))
+    return problem.replace(temperature=given.get("temperature", problem.temperature), variance=variance)
 
 
 def _free_variances(architecture) -> tuple[int, ...]:
