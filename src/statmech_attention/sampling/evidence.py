@@ -16,6 +16,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from scipy.special import ndtri
 from scipy.stats import chi2, qmc
+from threadpoolctl import threadpool_limits
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
@@ -98,7 +99,9 @@ def importance(
     degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
     constant = prior_constant(widths, factors)
     proposals = _proposed_points(key, int(points), degrees, widths, factors)
-    largest, sums = jax.tree.map(np.asarray, _weighted(proposals, data, around, kernels, factors, degrees, constant))
+    with threadpool_limits(1, user_api="blas"):  # small factorisations, one after another: threads only wait
+        weighted = _weighted(proposals, data, around, kernels, factors, degrees, constant)
+        largest, sums = jax.tree.map(np.asarray, weighted)
     scale, modes = np.exp(largest - largest.max()), len(around.mode)
     sums = {name: (values.T * scale).T for name, values in sums.items()}
     drawn = 2 * _REPLICATES * (modes * points + points // PER_PRIOR_POINT)
