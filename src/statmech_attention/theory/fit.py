@@ -65,8 +65,9 @@ def fit(
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
 
     SciPy's L-BFGS-B in the logarithms with exact gradients; every trial is a saddle point, started
-    from the last one. Where the action has a lower minimum at the end, the search goes on from
-    there. Only a local maximum is found: if in doubt, compare starts, or a grid by `solve_sweep`.
+    from the last one, and the first from the lowest minimum. Where the action has a lower minimum
+    at the end, the search goes on from there. Only a local maximum is found: if in doubt, compare
+    starts, or a grid by `solve_sweep`.
 
     Args:
         problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none,
@@ -90,11 +91,11 @@ def fit(
     places = _free_variances(problem.architecture) if "variance" in chosen else ()
     names = ["temperature"] * ("temperature" in chosen) + [f"variance[{place}]" for place in places]
     fewer = problem.reduce()
-    trials: list[Solution] = []
+    start = [problem.temperature] * ("temperature" in chosen) + [problem.variance[place] for place in places]
+    trials = [minima(_at(fewer, names, start), tolerance=tolerance)[0]]
 
     def value(logs):
-        at = trials[-1] if trials else None
-        solution = solve(_at(fewer, names, jnp.exp(logs)), start=at, tolerance=tolerance, throw=False)
+        solution = solve(_at(fewer, names, jnp.exp(logs)), start=trials[-1], tolerance=tolerance, throw=False)
         return log_evidence(solution), solution
 
     def loss(logs):
@@ -104,7 +105,6 @@ def fit(
         return -float(top), -np.asarray(slopes)
 
     options = {"maxiter": checks.whole("max_steps", max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
-    start = [problem.temperature] * ("temperature" in chosen) + [problem.variance[place] for place in places]
     logs, bounds = np.log(start), np.log([_RANGES[name.partition("[")[0]] for name in names])
     while True:
         logs = minimize(loss, logs, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
