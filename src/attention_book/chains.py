@@ -18,10 +18,16 @@ def keys() -> Any:
     return jax.random.split(jax.random.key(SEED), DRAWS)
 
 
-def draws(examples: int = 100, test_examples: int = 1000, *, readout: str = "last", **task: Any) -> list:
-    """Ten draws of chains and random heads; `task` are numbers of the task, such as `perpendicular_noise`."""
-    made = HiddenMarkov(**task)
-    return [made.trial(key, examples, test_examples, readout=readout) for key in keys()]
+def draw(
+    number: int, examples: int = 100, test_examples: int = 1000, *, readout: str = "last", **task: Any
+) -> HiddenMarkovTrial:
+    """One of the ten draws of chains and random heads; `task` are numbers of the task, as `perpendicular_noise`."""
+    return HiddenMarkov(**task).trial(keys()[number], examples, test_examples, readout=readout)
+
+
+def draws(examples: int = 100, test_examples: int = 1000, **options: Any) -> list[HiddenMarkovTrial]:
+    """All ten draws."""
+    return [draw(number, examples, test_examples, **options) for number in range(DRAWS)]
 
 
 def typical() -> HiddenMarkovTrial:
