@@ -64,7 +64,8 @@ def _brought_up_to_date(clean: bool, jobs: int) -> int:
         print("Nothing has changed.")
     else:
         done.unlink(missing_ok=True)
-        with open(build / "book.log", "w", encoding="utf-8") as log:
+        (build / "book.log").unlink(missing_ok=True)
+        with open(build / "book.log", "a", encoding="utf-8") as log:  # the kernels write to it, too
             try:
                 failed = executed(ROOT, jobs, log) or rendered(ROOT, log)
             except Exception as error:  # as of a damaged cache
@@ -121,7 +122,7 @@ def executed(root: Path, jobs: int, log) -> list[str]:
     stale.sort(key=lambda path: path.stat().st_size, reverse=True)  # the longest first, so that none is waited for
     failed = []
     # What the kernels write to standard error goes into the log.
-    with multiprocessing.Pool(jobs, initializer=os.dup2, initargs=(log.fileno(), 2)) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, initializer=_errors_to, initargs=(log.name,)) as pool:
         for path, seconds, error in pool.imap_unordered(partial(_execute, root), stale):
             name = path.relative_to(root).with_suffix("").as_posix()
             print(f"{name}: {'failed' if error else f'{seconds:.0f} s'}", flush=True)
@@ -129,6 +130,10 @@ def executed(root: Path, jobs: int, log) -> list[str]:
                 print(name, error, sep="\n", file=log)
                 failed.append(f"{name}: {error.splitlines()[-1]}")
     return failed
+
+
+def _errors_to(log: str) -> None:
+    os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND), 2)
 
 
 def _execute(root: Path, path: Path) -> tuple[Path, float, str]:
