@@ -1,4 +1,4 @@
-"""What pages of the book share: style, numbers of the text and of `book/claims.yaml`, tables."""
+"""Style, numbers of the text and of `book/claims.yaml`, and tables, which the pages of the book share."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence

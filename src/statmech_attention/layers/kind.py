@@ -150,7 +150,7 @@ class Layer(Kind):
 
     @property
     def fewest(self) -> int:
-        """How many heads have to stay: one, unless a branch goes past them."""
+        """Number of heads that have to stay: one, unless a branch goes past them."""
         return int(-1 not in self.branch_heads)
 
     @property

@@ -1,4 +1,4 @@
-"""What an input is: tokens, a mask of their padding, and the attention matrices of every layer."""
+"""Inputs: tokens, a mask of their padding, and the attention matrices of every layer."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ _ALLOWED = "To allow this, pass a function of the inputs that returns the matric
 
 
 class ReadAttention(NamedTuple):
-    """What `attention_from_torch` and `attention_from_transformers` return, for `attentioned_inputs`.
+    """Attention that `attention_from_torch` and `attention_from_transformers` return, for `attentioned_inputs`.
 
     Attributes:
         inputs: the tokens that enter the first layer, `(examples, tokens, features)`.
