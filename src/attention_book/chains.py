@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from statmech_attention.model import AttentionedInputs
-from statmech_attention.tasks import HiddenMarkov
-from statmech_attention.tasks.hidden_markov import HiddenMarkovTrial
+from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
 
 SEED, DRAWS = 12, 10
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from statmech_attention.files import replacing
+from statmech_attention.records import replacing
 
 
 def save_state(path: Path, state: Any, settings: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import checks
-from statmech_attention.files import read_netcdf, write_netcdf
+from statmech_attention.records import read_netcdf, write_netcdf
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
 _LIBRARIES = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy")

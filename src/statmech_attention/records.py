@@ -1,7 +1,11 @@
-"""Problems and solutions in netCDF files."""
+"""Problems and solutions in netCDF files, which are written whole or not at all."""
 
+import io
 import json
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.files import read_netcdf, write_netcdf
 from statmech_attention.installed import need
 from statmech_attention.layers.chains import Chain, layers_from_json, layers_to_json
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Solution
 
+_LARGE = 4000  # bytes
 _NUMBERS = ("action", "energy", "entropy", "gradient_norm", "steps", "outcome")
 
 
@@ -93,3 +97,51 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution:
     overlaps = tuple(jnp.asarray(dataset[stage.variable].values) for stage in Chain.of(layers).stages)
     found = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS}
     return Solution(problem, overlaps, **found, start=dataset.attrs.get("start", "prior"))
+
+
+@contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[Path]:
+    """Yield a temporary file beside `path`, which replaces `path` in one step unless something is raised."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_netcdf(dataset, path: str | os.PathLike) -> Path:
+    """Write an xarray Dataset to a file ending in `.nc`; return its path."""
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    path = Path(path)
+    if path.suffix != ".nc":
+        raise ValueError(f"path: wanted a file name ending in .nc, got {path.name!r}.")
+    # A compressed variable has its own index in the file, larger than a small variable.
+    large = [name for name, one in dataset.variables.items() if one.dtype.kind in "fiub" and one.nbytes > _LARGE]
+    encoding = {name: {"zlib": True, "complevel": 9, "shuffle": True} for name in large}
+    content = io.BytesIO()  # in memory first: HDF5 ends the process if it cannot flush to a full disk
+    with h5netcdf.File(content, "w") as file:
+        dataset.dump_to_store(H5NetCDFStore(file), encoding=encoding)
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.getvalue())
+    return path
+
+
+def read_netcdf(path: str | os.PathLike):
+    """Read the Dataset of a file into memory."""
+    import xarray as xr
+
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path}: wanted a netCDF file, got no such file.")
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as opened:
+            return opened.load()
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{path}: wanted a netCDF file, got one that cannot be read ({error}).") from error

@@ -130,8 +130,8 @@ def test_amplitude_of_the_forced_orbit_is_cubic_in_epsilon(published):
 @pytest.mark.parametrize("index", [2, (0, 3), "a", (0, 0, 0)])
 def test_an_index_outside_of_a_batch_is_refused(index):
     model = model_of(random_network(24)).at(beta=np.ones(3), gamma=np.ones((2, 1)))
-    for batch, name in ((model, "model"), (dmft.initial_window(model), "window")):
-        with pytest.raises(IndexError, match=rf"{name}: wanted an index into a batch of shape \(2, 3\), got"):
+    for batch in (model, dmft.initial_window(model)):
+        with pytest.raises(IndexError):
             batch[index]
 
 

@@ -1,7 +1,6 @@
 """Evidence lost without a head: against networks whose values are zero, and exact evidences."""
 
 import math
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +10,8 @@ from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
 from statmech_attention import sampling
-from statmech_attention.pruning import evidence as module
-from statmech_attention.pruning.evidence import head_evidence, order_parameters_left, without_head
-from statmech_attention.pruning.heads import kept_heads
+from statmech_attention.pruning.evidence import head_evidence, without_head
+from statmech_attention.pruning.heads import kept_heads, order_parameters_on
 
 HEADS = (2, 2)
 EXAMPLES = 5
@@ -39,13 +37,11 @@ def test_without_a_head_is_the_whole_network_with_its_values_zero(heads):
     paths = sma.AttentionedInputs(jnp.zeros((1, 1, 1)), heads).chain.paths
     inputs = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(1).normal(size=(4, paths, 3))), heads)
     weights = sma.sample_weights(jax.random.key(0), layers=heads, width=width, features=3)
-    labels = jnp.ones((4, *(2,) * (heads[-1] == sma.Outputs(2))))
-    zero, none = jnp.zeros(()), jnp.zeros((), int)
-    solution = module.Solution(sma.Problem(inputs, labels), (), *[zero] * 4, none, none)
     for head, (layer, number) in enumerate(sma.pruning.head_indices(heads)):
         overlaps = sma.model.weights_order_parameters(silenced(weights, layer, number), layers=heads)
         whole = sma.kernel(inputs, inputs, overlaps[0])
-        left = order_parameters_left(replace(solution, order_parameters=overlaps), head)
+        chain = inputs.chain
+        left = order_parameters_on(overlaps, chain, chain.keep(kept_heads(chain, [head]))[1])
         smaller = without_head(inputs, head)
         assert smaller.layers == sma.layers.Chain.of(heads).keep(kept_heads(heads, [head]))[0].shorthand
         np.testing.assert_allclose(sma.kernel(smaller, smaller, left[0]), whole, rtol=1e-12, atol=1e-12)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from statmech_attention.files import replacing
+from statmech_attention.records import replacing
 
 SOURCE = Path(__file__).parents[2] / "src"
 HANG = """
 import sys, time
-from statmech_attention.files import replacing
+from statmech_attention.records import replacing
 with replacing(sys.argv[1]) as temporary:
     temporary.write_text("half")
     print("there", flush=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.layers.skip import SkipHeads
+from statmech_attention.layers import SkipHeads
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett, _chains
 from statmech_attention.sampling._hamiltonian import tempering

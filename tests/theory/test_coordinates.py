@@ -10,7 +10,7 @@ from scipy.stats import matrix_normal, wishart
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
-from statmech_attention.sampling._arguments import whole_widths
+from statmech_attention.sampling._chains import whole_widths
 from statmech_attention.theory import coordinates
 
 VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)

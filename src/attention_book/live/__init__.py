@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.plotting.style import COLOURS
-from statmech_attention.tasks.hidden_markov import HiddenMarkovTrial
+from statmech_attention.plotting import COLOURS
+from statmech_attention.tasks import HiddenMarkovTrial
 
 _LARGEST = 127
 _SCRIPTS = "saddle_point.js", "calculator.js"

@@ -14,8 +14,8 @@ from typing import Any
 
 from attention_book.notebooks.execution import RunFailed, execute
 from attention_book.notebooks.parameters import Parameter, Refused, check_parameters, read_parameters
-from statmech_attention.files import replacing
 from statmech_attention.installed import version
+from statmech_attention.records import replacing
 
 __all__ = ["Parameter", "Refused", "RunFailed", "chapters", "find_chapter", "parameters_of", "run"]
 

@@ -2,9 +2,11 @@
 
 from attention_book.plotting.panels import (
     HIDDEN_MARKOV_PATHS,
+    MUTED,
     REGIME_COLOURS,
     REGIMES,
     attention_matrix,
+    groups,
     legend_above,
     new_figure,
     path_blocks,
@@ -21,4 +23,3 @@ from attention_book.plotting.tasks import (
     switching,
 )
 from statmech_attention.plotting import *  # noqa: F403
-from statmech_attention.plotting import style

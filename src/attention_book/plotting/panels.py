@@ -11,10 +11,19 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from numpy.typing import ArrayLike
 
 from statmech_attention.layers import Chain, Kind
-from statmech_attention.plotting.panels import mean_and_error, order_parameter
-from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new
+from statmech_attention.plotting import COLOURS, axes_or_new, mean_and_error, order_parameter
 
-# One colour per stored pattern.
+# For figures of other quantities (Tol 2021).
+MUTED = {
+    "indigo": "#332288",
+    "cyan": "#88CCEE",
+    "teal": "#44AA99",
+    "green": "#117733",
+    "rose": "#CC6677",
+    "wine": "#882255",
+    "purple": "#AA4499",
+}
+DARK = "#333333"  # outlines, arrows and neutral dots
 
 # By the names of `dmft.Regime`; other colours than those of `COLOURS`, which stand for other things.
 REGIME_COLOURS = {
@@ -118,3 +127,20 @@ def arrow(axes, start, end, *, size: int, colour: str = DARK, **look) -> None:
 def _frame(axes, first: int, side: int, **look) -> None:
     """Frame a block on the diagonal."""
     axes.add_patch(Rectangle((first - 0.5, first - 0.5), side, side, fill=False, **look))
+
+
+def groups(
+    values: ArrayLike, names: Sequence[str], *, colours: Sequence[str] | None = None, axes: Axes | None = None
+) -> Axes:
+    """Columns of dots, the axis of draws first, one column per group, with means and standard errors."""
+    values, axes = np.asarray(values, float), axes_or_new(axes)
+    mean, error = mean_and_error(values)
+    for place, colour in enumerate(["neutral"] * len(names) if colours is None else colours):
+        colour = COLOURS.get(colour, colour)
+        places = place + np.linspace(-0.2, 0.2, len(values))
+        axes.plot(places, values[:, place], "o", markersize=4, color=colour, alpha=0.45)
+        axes.errorbar(
+            place, mean[place], error[place], color=colour, fmt="_", markersize=28, capsize=5, markeredgewidth=2
+        )
+    axes.set_xticks(range(len(names)), names)
+    return axes

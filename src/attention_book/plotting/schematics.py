@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
-from attention_book.plotting.panels import arrow
-from statmech_attention.plotting.style import COLOURS, DARK, axes_or_new, path_name
+from attention_book.plotting.panels import DARK, arrow
+from statmech_attention.plotting import COLOURS, axes_or_new, path_name
 
 _BOX = (1.3, 0.74)
 _ROW, _COLUMN = 1.0, 2.05

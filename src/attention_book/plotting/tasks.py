@@ -7,8 +7,8 @@ from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
-from attention_book.plotting.panels import arrow
-from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new
+from attention_book.plotting.panels import DARK, MUTED, arrow
+from statmech_attention.plotting import COLOURS, axes_or_new
 
 _GAP = 3  # pixels between images
 

@@ -5,6 +5,7 @@ from attention_book.pruning.removal import (
     head_drops,
     masked_outputs,
     path_contributions,
+    path_gates,
     predictor_vectors,
     pruning_curve,
     whole_and_without_each,

@@ -22,7 +22,6 @@ from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.model.accuracy import Estimate, hit
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import path_gates
 from statmech_attention.theory.kernels import check_order_parameter, kernel, kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
 
@@ -120,3 +119,27 @@ def checked_contributions(contributions, layers) -> tuple[Float[np.ndarray, "...
 def _labels(labels, examples: int, layers: Chain):
     axes = layers.readout.axes
     return np.asarray(checks.labels(labels, examples, signs=not axes, axes=axes))
+
+
+def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
+    r"""Factors of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
+
+    $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the
+    factor is 1.
+    """
+    layers, start = Chain.of(layers), 0
+    factors = np.ones((1, 1))
+    for layer, branches in zip(layers.layers, layers.path_branches.T, strict=True):
+        rows, place = np.unique(kept[:, start : start + layer.heads], axis=0, return_inverse=True)
+        gates = np.zeros((len(rows), layer.branches))
+        for gate, row in zip(gates, rows, strict=True):
+            left = np.flatnonzero(row).tolist()
+            if len(left) >= layer.fewest:
+                part = layer.keep(left)
+                before = np.asarray(layer.gains)[list(part.branches)]
+                gate[list(part.branches)] = (
+                    np.asarray(part.layer.gains) / before * np.sqrt(layer.divisor / part.layer.divisor)
+                )
+        factors = factors * gates[place.reshape(-1)][:, branches]
+        start += layer.heads
+    return factors

@@ -54,7 +54,7 @@ class Dynamics:
 
     def __getitem__(self, index) -> "Dynamics":
         """Take one network, or a smaller batch, out of a batch."""
-        need_index("model", index, self.shape)
+        np.broadcast_to(0, self.shape)[index]  # raises IndexError, where JAX would take the last one
         parameters = (self.beta, self.gamma, self.epsilon)
         beta, gamma, epsilon = (jnp.broadcast_to(part, self.shape)[index] for part in parameters)
         return replace(self, beta=beta, gamma=gamma, epsilon=epsilon)
@@ -96,14 +96,6 @@ def laws_of(model: Dynamics) -> _map.Laws:
     parameters = (model.beta, model.gamma, model.epsilon)
     beta, gamma, epsilon = (jnp.broadcast_to(part, model.shape).reshape(-1) for part in parameters)
     return _map.Laws(*model.terms, model.codes, beta, gamma / np.sqrt(model.features), epsilon)
-
-
-def need_index(name: str, index, shape: tuple[int, ...]) -> None:
-    """Raise IndexError for an index outside a batch of this shape, where JAX would clamp it."""
-    try:
-        np.empty(shape)[index]
-    except IndexError as error:
-        raise IndexError(f"{name}: wanted an index into a batch of shape {shape}, got {index!r} ({error}).") from None
 
 
 def _parameters(beta, gamma, epsilon) -> dict:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.dmft import _map
-from statmech_attention.dmft.model import Dynamics, laws_of, need_index
+from statmech_attention.dmft.model import Dynamics, laws_of
 
 
 @jax.tree_util.register_dataclass
@@ -38,7 +38,7 @@ class Window:
 
     def __getitem__(self, index) -> "Window":
         """Take the window of one network, or of a smaller batch, out of a batch."""
-        need_index("window", index, self.keys.shape[:-2])
+        np.broadcast_to(0, self.keys.shape[:-2])[index]  # raises IndexError, where JAX would take the last one
         return replace(self, keys=self.keys[index], values=self.values[index], attention=self.attention[index])
 
     def newest_first(self) -> Float[Array, "*batch slots features"]:

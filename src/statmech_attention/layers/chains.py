@@ -10,11 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
-from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Kind, Layer, Part, Readout
-from statmech_attention.layers.linear import Linear
-from statmech_attention.layers.outputs import OneOutput, Outputs
-from statmech_attention.layers.skip import SkipHeads
+from statmech_attention.layers.kinds import Heads, Linear, OneOutput, Outputs, SkipHeads
 
 # Numbers of heads, or layers of any kind; a readout of several outputs last.
 Layers: TypeAlias = Union[Sequence[int | Kind], np.ndarray, "Chain"]

@@ -14,8 +14,8 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain, Layers
-from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Narrow, mixed, root, seeds_from
+from statmech_attention.layers.kinds import Heads
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.attention import Attention, chain_and_matrices
 from statmech_attention.model.inputs import padded, token_weights

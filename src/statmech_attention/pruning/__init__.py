@@ -1,6 +1,6 @@
 """Heads that matter and heads that do not: scores, removal and its cost, evidence, smaller networks."""
 
-from statmech_attention.pruning.evidence import HeadEvidence, head_evidence, order_parameters_left, without_head
+from statmech_attention.pruning.evidence import HeadEvidence, head_evidence, without_head
 from statmech_attention.pruning.features import fitted_features
 from statmech_attention.pruning.heads import head_indices, keep_heads, kept_heads, removal_order
 from statmech_attention.pruning.selection import SelectedHeads, select_heads
@@ -16,7 +16,6 @@ __all__ = [
     "head_scores",
     "keep_heads",
     "kept_heads",
-    "order_parameters_left",
     "removal_order",
     "select_heads",
     "without_head",

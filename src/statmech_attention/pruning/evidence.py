@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from statmech_attention.model import AttentionedInputs
-from statmech_attention.pruning.heads import head_indices, kept_heads, order_parameters_on, partial_paths_left
+from statmech_attention.pruning.heads import kept_heads, order_parameters_on, partial_paths_left
 from statmech_attention.theory import Problem, Solution, log_evidence, solve
 
 
@@ -56,17 +55,10 @@ def head_evidence(problem: Problem, *, tolerance: float = 1e-8, throw: bool = Tr
     Raises:
         ValueError, NotConverged: as `solve`.
     """
-    whole, without = solve(problem, tolerance=tolerance, throw=throw), []
-    for head in range(len(head_indices(problem.layers))):
+    whole, without, chain = solve(problem, tolerance=tolerance, throw=throw), [], problem.attentioned.chain
+    for head in range(sum(chain.heads)):
         smaller = problem.replace(attentioned=without_head(problem.attentioned, head))
-        start = order_parameters_left(whole, head)
+        start = order_parameters_on(whole.order_parameters, chain, chain.keep(kept_heads(chain, [head]))[1])
         without.append(solve(smaller, start=start, tolerance=tolerance, throw=throw))
     lost = np.array([float(log_evidence(whole) - log_evidence(one)) for one in without])
     return HeadEvidence(lost, whole, tuple(without))
-
-
-def order_parameters_left(solution: Solution, head: ArrayLike) -> tuple[Float[Array, "..."], ...]:
-    """The blocks of all order parameters on the partial paths that avoid a head, or several, by their numbers."""
-    chain = solution.problem.attentioned.chain
-    _, parts = chain.keep(kept_heads(chain, np.atleast_1d(head)))
-    return order_parameters_on(solution.order_parameters, chain, parts)

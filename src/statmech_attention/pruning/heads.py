@@ -7,7 +7,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers
@@ -89,30 +89,6 @@ def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -
             above = partial[place + 1]
             found.append(overlap[np.ix_(np.array(parts[place].matrices, int), above, above)])
     return (*found, order_parameters[-1])
-
-
-def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
-    r"""Factors of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
-
-    $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the
-    factor is 1.
-    """
-    layers, start = Chain.of(layers), 0
-    factors = np.ones((1, 1))
-    for layer, branches in zip(layers.layers, layers.path_branches.T, strict=True):
-        rows, place = np.unique(kept[:, start : start + layer.heads], axis=0, return_inverse=True)
-        gates = np.zeros((len(rows), layer.branches))
-        for gate, row in zip(gates, rows, strict=True):
-            left = np.flatnonzero(row).tolist()
-            if len(left) >= layer.fewest:
-                part = layer.keep(left)
-                before = np.asarray(layer.gains)[list(part.branches)]
-                gate[list(part.branches)] = (
-                    np.asarray(part.layer.gains) / before * np.sqrt(layer.divisor / part.layer.divisor)
-                )
-        factors = factors * gates[place.reshape(-1)][:, branches]
-        start += layer.heads
-    return factors
 
 
 def keep_heads(network, kept, *, layers: Layers | None = None):

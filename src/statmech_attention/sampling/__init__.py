@@ -13,7 +13,7 @@ with _warnings.catch_warnings():
     import tqdm.auto as _  # noqa: F401
 
 from statmech_attention.model.accuracy import Estimate
-from statmech_attention.sampling._arguments import Chains
+from statmech_attention.sampling._chains import Chains
 from statmech_attention.sampling._outputs import predictors
 from statmech_attention.sampling.attention import attention_posterior
 from statmech_attention.sampling.corrections import Corrected, corrected

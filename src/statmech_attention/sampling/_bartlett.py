@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 from scipy.special import gammaincinv, gammaln, ndtri
 
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.sampling._arguments import whole_widths
+from statmech_attention.sampling._chains import whole_widths
 from statmech_attention.theory.coordinates import (
     Factors,
     branch_rows,

@@ -19,9 +19,8 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.sampling._arguments import Chains, with_warmup
 from statmech_attention.sampling._bartlett import bartlett, chain_potential
-from statmech_attention.sampling._chains import nuts, run
+from statmech_attention.sampling._chains import Chains, nuts, run, with_warmup
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem, energy, gp_order_parameters, kernel_regression
 from statmech_attention.theory.coordinates import layer_shares, logarithms, order_one, order_parameters

@@ -22,8 +22,8 @@ from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.model import AttentionedInputs, Estimate
-from statmech_attention.sampling._arguments import checked
 from statmech_attention.sampling._bartlett import bartlett, chain_potential, prior_constant, prior_points
+from statmech_attention.sampling._chains import checked
 from statmech_attention.sampling._density import (
     Laplace,
     Posterior,

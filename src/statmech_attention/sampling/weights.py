@@ -17,8 +17,7 @@ from statmech_attention.checks import Key
 from statmech_attention.layers import Chain, Narrow
 from statmech_attention.model import AttentionedInputs, Weights, forward_paths, sample_weights, weights_order_parameters
 from statmech_attention.model.network import path_vectors, scaled
-from statmech_attention.sampling._arguments import Chains, checked, whole_widths, with_warmup
-from statmech_attention.sampling._chains import nuts, run
+from statmech_attention.sampling._chains import Chains, checked, nuts, run, whole_widths, with_warmup
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem
 

@@ -1,15 +1,68 @@
-"""Figures of order parameters, of curves against the width, and of columns of dots."""
+"""Figures of order parameters and of curves against the width, in one style, with one colour per quantity."""
 
 from collections.abc import Sequence
+from importlib import resources
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from statmech_attention.layers import Chain, Kind
-from statmech_attention.plotting.style import COLOURS, axes_or_new, path_name, powers_of_ten, without_frame
+from statmech_attention.installed import need
 
+need("plot", "plotting")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from statmech_attention.layers import Chain, Kind
+
+__all__ = ["COLOURS", "against_width", "mean_and_error", "order_parameter", "path_name", "use_style"]
+
+# Colours that most colour-blind readers can tell apart (Okabe and Ito 2008, Tol 2021); a quantity has the same colour
+# in all figures: the theory, the GP limit, the exact posterior, samples of all weights, gradient descent, four paths.
+COLOURS = {
+    "theory": "#0072B2",
+    "gp": "#D55E00",
+    "exact": "#000000",
+    "weights": "#882255",
+    "descent": "#999933",
+    "good": "#009E73",
+    "denoising": "#56B4E9",
+    "adversarial 1": "#8A2BE2",
+    "adversarial 2": "#CC79A7",
+    "neutral": "#4D4D4D",
+    "state +": "#3B3B3B",
+    "state -": "#DCDCDC",
+}
 _NAMED = 16  # paths that still have room for their names
+
+
+def use_style() -> None:
+    """Draw all further figures in the style of the book."""
+    plt.style.use(str(resources.files("statmech_attention") / "book.mplstyle"))
+
+
+def axes_or_new(axes, **size):
+    """Return the given Matplotlib axes, or those of a new figure made with `plt.subplots(**size)`."""
+    return plt.subplots(**size)[1] if axes is None else axes
+
+
+def powers_of_ten(axis) -> None:
+    """Put ticks at 1 and 3 times the powers of ten of a logarithmic axis, written out."""
+    axis.set_major_locator(LogLocator(subs=(1, 3)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def without_frame(axes) -> None:
+    """Remove spines and ticks, around a matrix of colours."""
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def path_name(path: Sequence[int] | np.ndarray) -> str:
+    """Return a path's name, its heads counted from 1: "1→2" for heads (0, 1)."""
+    return "→".join(str(int(head) + 1) for head in path)
 
 
 def order_parameter(
@@ -76,27 +129,6 @@ def against_width(
     axes.fill_between(widths[order], (mean - error)[order], (mean + error)[order], color=colour, alpha=0.2, linewidth=0)
     axes.set(xscale="log", xlabel="width $N$")
     powers_of_ten(axes.xaxis)
-    return axes
-
-
-def groups(
-    values: ArrayLike, names: Sequence[str], *, colours: Sequence[str] | None = None, axes: Axes | None = None
-) -> Axes:
-    """Draw `values`, `(draws, groups)`, as a column of dots per group, with the mean and its standard error.
-
-    `colours` are names in `COLOURS` or colours of Matplotlib, one per group; line `2 g` of the axes
-    holds the dots of group `g`.
-    """
-    values, axes = np.asarray(values, float), axes_or_new(axes)
-    mean, error = mean_and_error(values)
-    for place, colour in enumerate(["neutral"] * len(names) if colours is None else colours):
-        colour = COLOURS.get(colour, colour)
-        places = place + np.linspace(-0.2, 0.2, len(values))
-        axes.plot(places, values[:, place], "o", markersize=4, color=colour, alpha=0.45)
-        axes.errorbar(
-            place, mean[place], error[place], color=colour, fmt="_", markersize=28, capsize=5, markeredgewidth=2
-        )
-    axes.set_xticks(range(len(names)), names)
     return axes
 
 

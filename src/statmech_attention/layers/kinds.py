@@ -1,5 +1,6 @@
-"""Attention heads: equation (2)."""
+"""The kinds of layers: attention heads (2), alone or beside a skip; a linear block; readouts (4)."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.layers.kind import Layer, Narrow, root
+from statmech_attention.layers.kind import Layer, Narrow, Readout, root
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,3 +92,104 @@ class Heads(Layer):
 
     def attended(self, columns, matrix):
         return jnp.einsum("ehst,edt->ehds", matrix, columns)
+
+
+@dataclass(frozen=True, repr=False)
+class SkipHeads(Heads):
+    r"""$x^l = x^{l-1} + \frac{1}{\sqrt{N H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$: (2) beside a skip connection.
+
+    A path goes along the skip, branch 0, or through a head. $U^{(l)}$ has $U^{(l+1)}$ in its first
+    block.
+
+    Attributes:
+        count: $H$; a layer with 0 heads changes nothing.
+        values: $d$, the dimension of a head's values, as for `Heads`; the skip has the full width.
+
+    Raises:
+        ValueError: numbers out of range.
+    """
+
+    keeps = True
+    least = 0
+    divisor = 1
+
+    def mixing(self, deviation):
+        return np.diag([1.0] + [deviation] * self.count)
+
+    @property
+    def branch_heads(self):
+        return (-1, *range(self.count))
+
+    @property
+    def gains(self):
+        return (1.0, *(1 / math.sqrt(self.count) for _ in range(self.count)))
+
+    def forward(self, values, hidden, matrix):
+        return hidden + super().forward(values, hidden, matrix) if self.count else hidden
+
+    def attended(self, columns, matrix):
+        along = columns[:, None]
+        return jnp.concatenate([along, super().attended(columns, matrix)], axis=1) if self.count else along
+
+
+@dataclass(frozen=True)
+class Linear(Layer):
+    r"""$x^l = \frac{1}{\sqrt{N_l}} V x^{l-1}$: one matrix for all tokens, without attention."""
+
+    value_matrices = 1
+    branch_heads = (-1,)
+    gains = (1.0,)
+    divisor = 1
+
+    def mixing(self, deviation):
+        return np.array([[deviation]])
+
+    def forward(self, values, hidden, matrix):
+        return jnp.einsum("mn,etn->etm", values[0], hidden) / root(values.shape[2])
+
+    def attended(self, columns, matrix):
+        return columns[:, None]
+
+
+@dataclass(frozen=True)
+class OneOutput(Readout):
+    r"""$f(x) = a \cdot x^L_{t^*} / \sqrt{N_{L+1}}$, (4): the default readout. $U^{(L+1)}$ is a scalar."""
+
+    value_matrices = 1
+    axes = ()
+    shorthand = ()
+
+    def mixing(self, deviation):
+        return np.array([[deviation]])
+
+
+@dataclass(frozen=True)
+class Outputs(Readout):
+    r"""$f_c(x) = a_c \cdot x^L_{t^*} / \sqrt{N_{L+1}}$, $c = 1..C$: the last of `layers`.
+    $U^{(L+1)}$ is a $C \times C$ matrix.
+
+    Labels are `(examples, C)`. In $U$ the output is the fastest index of a path.
+
+    Attributes:
+        count: $C$, at least 1.
+    """
+
+    count: int
+
+    def __post_init__(self):
+        object.__setattr__(self, "count", checks.whole("Outputs", self.count))
+
+    @property
+    def value_matrices(self):
+        return self.count
+
+    def mixing(self, deviation):
+        return deviation * np.eye(self.count)
+
+    @property
+    def axes(self):
+        return (self.count,)
+
+    @property
+    def shorthand(self):
+        return (self,)
