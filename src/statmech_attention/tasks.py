@@ -62,9 +62,6 @@ class HiddenMarkov:
         parallel_noise: $\sigma_\parallel$, noise within the plane of the $v_s$.
         perpendicular_noise: $\sigma_\perp$, noise outside that plane.
         hardness: $\beta$, the inverse temperature of every head's softmax.
-
-    Raises:
-        ValueError: numbers out of range.
     """
 
     length: int = 30
@@ -100,11 +97,7 @@ class HiddenMarkov:
         return self.token_size + self.tokens
 
     def sample(self, key: Key, examples: int) -> HiddenMarkovSample:
-        """Draw examples, half of each class (of an odd number one more is slow), in random order.
-
-        Raises:
-            ValueError: fewer than one example.
-        """
+        """Draw examples, half of each class (of an odd number one more is slow), in random order."""
         key, examples = checks.key("key", key), checks.whole("examples", examples)
         noise, fast, places = _chains(key, np.array([self.slow, self.fast], float), examples, self.length)
         inputs = _noisy(noise, places, self.states, float(self.parallel_noise), float(self.perpendicular_noise))

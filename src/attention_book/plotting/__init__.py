@@ -16,10 +16,5 @@ from attention_book.plotting.panels import (
 )
 from attention_book.plotting.schematics import architecture
 from attention_book.plotting.sliders import slider
-from attention_book.plotting.tasks import (
-    hidden_chains,
-    noisy_tokens,
-    one_shot_sequence,
-    switching,
-)
+from attention_book.plotting.tasks import hidden_chains, noisy_tokens, one_shot_sequence, switching
 from statmech_attention.plotting import *  # noqa: F403

@@ -18,14 +18,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from attention_book.tasks import _installed
-from attention_book.tasks._encoder_layers import (
-    Affine,
-    Encoder,
-    LayerWeights,
-    embedded,
-    mean_token,
-    through_layers,
-)
+from attention_book.tasks._encoder_layers import Affine, Encoder, LayerWeights, embedded, mean_token, through_layers
 from attention_book.tasks.tokens import Tokens
 from statmech_attention import checks
 from statmech_attention.checks import Key

@@ -1,7 +1,6 @@
 r"""A network in the limit $N \to \infty$, or a batch of networks: patterns and parameters together.
 
-$\beta$, $\gamma$, $\epsilon$ may be arrays, one network per entry; their axes come first in all results.
-"""
+$\beta$, $\gamma$, $\epsilon$ may be arrays, one network per entry; their axes come first in all results."""
 
 from dataclasses import dataclass, replace
 
@@ -62,11 +61,7 @@ class Dynamics:
     def at(
         self, *, beta: ArrayLike | None = None, gamma: ArrayLike | None = None, epsilon: ArrayLike | None = None
     ) -> "Dynamics":
-        """Return the same patterns with other parameters; those not given stay.
-
-        Raises:
-            ValueError: parameters out of range or NaN, arrays that cannot be broadcast.
-        """
+        """Return the same patterns with other parameters; those not given stay."""
         mine = (self.beta, self.gamma, self.epsilon)
         new = (old if value is None else value for value, old in zip((beta, gamma, epsilon), mine, strict=True))
         return replace(self, **_parameters(*new))
@@ -80,9 +75,6 @@ def dynamics(patterns: Patterns, *, beta: ArrayLike, gamma: ArrayLike, epsilon: 
         beta: $\beta \ge 0$, a number or an array, broadcast with those of `gamma` and `epsilon`.
         gamma: $\gamma \ge 0$; logits are $\gamma / \sqrt M$ times the overlap of query and key.
         epsilon: $\epsilon$ in [0, 1]; $N_P / (N + N_P)$ is plain concatenation of words and positions.
-
-    Raises:
-        ValueError: parameters out of range or NaN, arrays that cannot be broadcast, single precision.
     """
     parameters = _parameters(beta, gamma, epsilon)
     code = np.asarray(positional_code(patterns.window))

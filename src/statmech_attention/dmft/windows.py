@@ -78,9 +78,6 @@ def window_from_attention(model: Dynamics, attention: ArrayLike | Sequence, *, s
     Args:
         attention: `(*batch, slots, features)` or `(slots, features)`, newest first.
         slot: of the newest token, $t \bmod L$.
-
-    Raises:
-        ValueError: wrong shapes, a slot out of range.
     """
     slot = _slot(slot, model.window)
     attention = checks.array("attention", attention, " ".join(["axis"] * np.ndim(attention)), double=True)

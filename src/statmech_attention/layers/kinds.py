@@ -26,9 +26,6 @@ class Heads(Layer):
         count: $H$, at least 1.
         values: $d \ge 1$, or None for full matrices; any number in the theory, a whole one for
             weights and samplers.
-
-    Raises:
-        ValueError: numbers out of range.
     """
 
     count: int
@@ -104,9 +101,6 @@ class SkipHeads(Heads):
     Attributes:
         count: $H$; a layer with 0 heads changes nothing.
         values: $d$, the dimension of a head's values, as for `Heads`; the skip has the full width.
-
-    Raises:
-        ValueError: numbers out of range.
     """
 
     keeps = True

@@ -66,9 +66,6 @@ def attention_from_products(
     Returns:
         A function of the inputs `(examples, tokens, features)`.
 
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, no layer.
-
     Source: Tiberi et al. (2024), equation (3) and appendix G.2.
     """
     found = _layers("products", products, "heads features features")
@@ -95,9 +92,6 @@ def attention_from_queries_and_keys(
 
     Returns:
         A function of the inputs `(examples, tokens, features)`.
-
-    Raises:
-        ValueError: as `attention_from_products`, or unequal shapes.
 
     Source: Tiberi et al. (2024), equation (3).
     """

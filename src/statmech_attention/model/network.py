@@ -55,9 +55,6 @@ def sample_weights(
         variance: $\sigma^2$, or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         layers: $(H_1, .., H_L)$, or layers of other kinds among them.
         features: $N_0$.
-
-    Raises:
-        ValueError: numbers out of range, wrong lengths, a width that is not whole.
     """
     architecture, features = Architecture.of(layers, width, variance), checks.whole("features", features)
     widths, chain = [checks.whole("width", number) for number in architecture.widths], architecture.chain
@@ -111,9 +108,6 @@ def forward(
 
     Returns:
         `(examples,)`, or `(examples, outputs)`.
-
-    Raises:
-        ValueError: shapes that do not fit, scales that are not positive.
     """
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, mask=mask)

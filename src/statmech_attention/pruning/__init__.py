@@ -6,17 +6,5 @@ from statmech_attention.pruning.heads import head_indices, keep_heads, kept_head
 from statmech_attention.pruning.selection import SelectedHeads, select_heads
 from statmech_attention.theory.scores import DEFINITIONS, head_scores
 
-__all__ = [
-    "DEFINITIONS",
-    "HeadEvidence",
-    "SelectedHeads",
-    "fitted_features",
-    "head_evidence",
-    "head_indices",
-    "head_scores",
-    "keep_heads",
-    "kept_heads",
-    "removal_order",
-    "select_heads",
-    "without_head",
-]
+__all__ = ["DEFINITIONS", "HeadEvidence", "SelectedHeads", "fitted_features", "head_evidence", "head_indices"]
+__all__ += ["head_scores", "keep_heads", "kept_heads", "removal_order", "select_heads", "without_head"]

@@ -17,32 +17,11 @@ from statmech_attention.sampling._chains import Chains
 from statmech_attention.sampling._outputs import predictors
 from statmech_attention.sampling.attention import attention_posterior
 from statmech_attention.sampling.corrections import Corrected, corrected
-from statmech_attention.sampling.diagnostics import (
-    MixingWarning,
-    effective_size,
-    estimate,
-    prediction,
-    r_hat,
-)
+from statmech_attention.sampling.diagnostics import MixingWarning, effective_size, estimate, prediction, r_hat
 from statmech_attention.sampling.evidence import Importance, importance
 from statmech_attention.sampling.order_parameters import posterior, tempered_posterior
 from statmech_attention.sampling.weights import weights_posterior
 
-__all__ = [
-    "Chains",
-    "Corrected",
-    "Estimate",
-    "Importance",
-    "MixingWarning",
-    "attention_posterior",
-    "corrected",
-    "effective_size",
-    "estimate",
-    "importance",
-    "posterior",
-    "prediction",
-    "predictors",
-    "r_hat",
-    "tempered_posterior",
-    "weights_posterior",
-]
+__all__ = ["Chains", "Corrected", "Estimate", "Importance", "MixingWarning", "attention_posterior", "corrected"]
+__all__ += ["effective_size", "estimate", "importance", "posterior", "prediction", "predictors", "r_hat"]
+__all__ += ["tempered_posterior", "weights_posterior"]

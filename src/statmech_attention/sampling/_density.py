@@ -18,13 +18,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
 from statmech_attention.sampling._bartlett import chain_potential
-from statmech_attention.theory.coordinates import (
-    Factors,
-    layer_shares,
-    logarithms,
-    order_one,
-    order_parameter,
-)
+from statmech_attention.theory.coordinates import Factors, layer_shares, logarithms, order_one, order_parameter
 from statmech_attention.theory.derivatives import ActionProblem, action_on, dense_hessian, is_dense, kept_pairs
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem

@@ -24,13 +24,7 @@ from statmech_attention.compiling import map_factorisations
 from statmech_attention.model import AttentionedInputs, Estimate
 from statmech_attention.sampling._bartlett import bartlett, chain_potential, prior_constant, prior_points
 from statmech_attention.sampling._chains import checked
-from statmech_attention.sampling._density import (
-    Laplace,
-    Posterior,
-    gaussians_at_modes,
-    label_energy,
-    posterior_density,
-)
+from statmech_attention.sampling._density import Laplace, Posterior, gaussians_at_modes, label_energy, posterior_density
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima

@@ -20,11 +20,7 @@ from jax.typing import ArrayLike
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.model import AttentionedInputs
-from statmech_attention.sampling._bartlett import (
-    bartlett,
-    normal_count,
-    order_parameters_of_normals,
-)
+from statmech_attention.sampling._bartlett import bartlett, normal_count, order_parameters_of_normals
 from statmech_attention.sampling._chains import Chains, checked, run, whole_widths, with_warmup
 from statmech_attention.sampling._density import (
     Laplace,
