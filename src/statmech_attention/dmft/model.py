@@ -1,6 +1,7 @@
 r"""A network in the limit $N \to \infty$, or a batch of networks: patterns and parameters together.
 
-$\beta$, $\gamma$, $\epsilon$ may be arrays, one network per entry; their axes come first in all results."""
+$\beta$, $\gamma$, $\epsilon$ may be arrays, one network per entry; their axes come first in all results.
+"""
 
 from dataclasses import dataclass, replace
 
