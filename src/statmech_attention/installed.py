@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import sys
 
 NAME = "statmech-attention"
 EXTRAS = {  # as in pyproject.toml
@@ -33,10 +34,7 @@ def need(extra: str, what: str) -> None:
         raise ImportError(f"{what}: wanted the extra {extra}, got no {', '.join(missing)}. {remedy}", name=missing[0])
 
 
-def progress_bar(iterable, what: str, shown: bool | None):
-    """Show a bar while `iterable` runs, by default on a terminal only; without tqdm none."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return iterable
-    return tqdm(iterable, desc=what, disable=None if shown is None else not shown)
+def watched() -> bool:
+    """True where somebody can see a progress bar: on a terminal, or in a notebook."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return sys.stderr.isatty() or hasattr(shell, "kernel")

@@ -54,6 +54,7 @@ def execute(notebook, source: Path, given: dict[str, Any], target: Path, *, prog
 
 
 def kernel_environment(environment: MutableMapping[str, str]) -> None:
-    """Make `python3` mean the kernel of the running Python, in `environment` itself."""
+    """Make `python3` mean the kernel of the running Python, without bars of progress, in `environment` itself."""
     environment["JUPYTER_PREFER_ENV_PATH"] = "1"
     environment.pop("JUPYTER_PATH", None)
+    environment["TQDM_DISABLE"] = "1"

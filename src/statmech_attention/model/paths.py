@@ -111,7 +111,7 @@ def attentioned_inputs(
         raise ValueError("inputs: wanted attention that was read alone. Its mask is in read._replace(mask=..).")
     if isinstance(inputs, Iterator):
         parts = [attentioned_inputs(one, **options) for one in inputs]
-        return AttentionedInputs(jnp.concatenate([one.values for one in parts]), parts[0].chain)
+        return AttentionedInputs(jnp.asarray(np.concatenate([one.values for one in parts])), parts[0].chain)
     seen = _seen(inputs.inputs, inputs.attention, layout=layout, mask=inputs.mask, **options)
     if seen.chain.paths > 1 and checks.concrete(seen.values) and np.ptp(np.asarray(seen.values), axis=1).max() == 0:
         raise ValueError(

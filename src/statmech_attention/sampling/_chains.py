@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from statmech_attention import checks
+from statmech_attention.installed import watched
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.kernels import inputs_like
@@ -39,7 +40,7 @@ class Chains:
         method: "parallel" for one thread per chain, "vectorized" for all chains in one program,
             "auto" for the first on a CPU and the second elsewhere; the draws are the same up to
             rounding.
-        progress: show a bar; if None, on a terminal only.
+        progress: show a bar; if None, on a terminal and in notebooks (unless TQDM_DISABLE is set).
         warn: warn of bad mixing; the result has the text as its attribute `warning` in any case.
     """
 
@@ -135,8 +136,8 @@ def run(transition: Transition, data: Any, starts: Any, key, chains: Chains) -> 
         return state, {name: np.asarray(values if together else values[None]) for name, values in block.items()}
 
     kept = []
-    hidden = None if chains.progress is None else not chains.progress  # None: outside a terminal
-    bar = tqdm(total=chains.warmup + chains.draws, unit="draw", disable=hidden)
+    shown = watched() if chains.progress is None else chains.progress
+    bar = tqdm(total=chains.warmup + chains.draws, unit="draw", **({} if shown else {"disable": True}))
     # Chains have a thread each. A factorisation that is divided among threads as well waits for all of them.
     alone = contextlib.nullcontext() if together else threadpool_limits(1, user_api="blas")
     with bar, alone, ThreadPoolExecutor(os.cpu_count()) as pool:
