@@ -97,12 +97,12 @@ def _simulate(laws, rings, tables: Float[Array, "4 features groups"], counts, ke
     shares = counts[:, None] / jnp.sum(counts)
 
     def body(rings, number):
-        own = jax.random.fold_in(key, number)
+        subkey = jax.random.fold_in(key, number)
         up = (1 + jnp.tanh(laws.beta[None] * (tables[_map.OUTPUT].T @ rings.attention[rings.slot]))) / 2  # (B4)
         if "words" in keep:
-            means = jnp.where(up > jax.random.uniform(own, up.shape), 1.0, -1.0)
+            means = jnp.where(up > jax.random.uniform(subkey, up.shape), 1.0, -1.0)
         else:  # mean bit of a group of sites, whose number of +1 is binomial
-            means = 2 * jax.random.binomial(own, counts[:, None], up) / counts[:, None] - 1
+            means = 2 * jax.random.binomial(subkey, counts[:, None], up) / counts[:, None] - 1
         words = jnp.einsum("xag,gb->xab", tables, shares * means)
         slot = (rings.slot + 1) % rings.keys.shape[0]
         overlaps = _map.mixed(laws, words, slot)

@@ -91,7 +91,7 @@ def order_parameters_of_normals(
         start = end - width * blocks * (size - kept)
         numbers = point[start:end].reshape(blocks, size - kept, width) / np.sqrt(width)
         if stage.inner:
-            factor = jax.vmap(lambda own, rank=rank: _rows(own, 0, rank))(numbers)
+            factor = jax.vmap(lambda block, rank=rank: _rows(block, 0, rank))(numbers)
         else:
             factor = jnp.concatenate([jnp.eye(kept, rank), _rows(numbers[0], kept, rank)])
         found.insert(0, branch_rows(number, found, factors) @ factor)

@@ -161,8 +161,8 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
     first_ladder = (1 - jnp.arange(rungs) / (rungs - 1)) ** _POWER
 
     def begin(key, position, data):
-        key, own = jax.random.split(key)
-        positions = jax.random.normal(own, (rungs, position.shape[0]))
+        key, subkey = jax.random.split(key)
+        positions = jax.random.normal(subkey, (rungs, position.shape[0]))
         energies, gradients = map_factorisations(lambda one: jax.value_and_grad(energy)(one, data[0]), positions)
         step = jnp.full(rungs, math.log(_RUNG_STEP))
         averages = (step, step, *(jnp.broadcast_to(one, rungs) for one in start_average(step[0])[2:]))

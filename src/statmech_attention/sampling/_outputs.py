@@ -21,7 +21,7 @@ class CrossKernels(NamedTuple):
     """Kernels between training and test inputs by pairs of paths, and of each test example with itself."""
 
     products: Float[Array, "pairs examples others"]
-    own: Float[Array, "pairs others"]
+    diagonal: Float[Array, "pairs others"]
 
 
 def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances) -> CrossKernels:
@@ -29,9 +29,9 @@ def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances)
     root = np.sqrt(kernel_scale(inputs, variances))
     left, right = (root * np.asarray(kernel_inputs(one)) for one in (inputs, test))
     both = 2 - np.eye(left.shape[1])  # orders of a pair
-    own = np.einsum("epi,eqi->pqe", right, right, optimize=True) * both[:, :, None]
+    diagonal = np.einsum("epi,eqi->pqe", right, right, optimize=True) * both[:, :, None]
     products = np.stack(list(pair_products(left, right)))
-    return CrossKernels(jnp.asarray(products), jnp.asarray(own[np.triu_indices(len(own))]))
+    return CrossKernels(jnp.asarray(products), jnp.asarray(diagonal[np.triu_indices(len(diagonal))]))
 
 
 def regression(overlap: Float[Array, "paths paths"], data: Posterior) -> Regression:
@@ -42,7 +42,7 @@ def regression(overlap: Float[Array, "paths paths"], data: Posterior) -> Regress
 def output(overlap: Float[Array, "paths paths"], data: Posterior, test: CrossKernels) -> Prediction:
     """Mean (9) and variance (30) of the output given $U$."""
     across = jnp.einsum("p,pet->et", packed(overlap), test.products)
-    return regression(overlap, data).predict(across, packed(overlap) @ test.own)
+    return regression(overlap, data).predict(across, packed(overlap) @ test.diagonal)
 
 
 @jax.jit

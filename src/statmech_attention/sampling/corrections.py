@@ -86,8 +86,8 @@ def _corrected(point, data: Posterior, kernels: CrossKernels | None, factors: Fa
     point, values, vectors = (one[1] for one in visited)
     directions = (vectors / jnp.sqrt(values)[None, :]).T
 
-    bend = map_factorisations(lambda w: _second(slope, point, w), directions).sum(axis=0)
-    push = jax.grad(lambda p: order_one(p, factors))(point) + 0.5 * bend
+    third = map_factorisations(lambda w: _second(slope, point, w), directions).sum(axis=0)
+    push = jax.grad(lambda p: order_one(p, factors))(point) + 0.5 * third
     shift = -directions.T @ (directions @ push)
 
     def observed(p):

@@ -89,14 +89,14 @@ def importance(
     inputs, factors = problem.attentioned, bartlett(problem.architecture)
     kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
     data = posterior_density(problem)
-    around = gaussians_at_modes(data, factors)
+    gaussians = gaussians_at_modes(data, factors)
     degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
     constant = prior_constant(widths, factors)
     proposals = _proposed_points(key, int(points), degrees, widths, factors)
     with threadpool_limits(1, user_api="blas"):  # small factorisations, one after another: threads only wait
-        weighted = _weighted(proposals, data, around, kernels, factors, degrees, constant)
+        weighted = _weighted(proposals, data, gaussians, kernels, factors, degrees, constant)
         largest, sums = jax.tree.map(np.asarray, weighted)
-    scale, modes = np.exp(largest - largest.max()), len(around.mode)
+    scale, modes = np.exp(largest - largest.max()), len(gaussians.mode)
     sums = {name: (values.T * scale).T for name, values in sums.items()}
     drawn = 2 * _REPLICATES * (modes * points + points // PER_PRIOR_POINT)
     size = drawn * float(sums["weight"].mean() ** 2 / np.mean(sums["square"] * scale))
@@ -107,7 +107,7 @@ def importance(
     constant += problem.examples * inputs.chain.outputs * _HALF_LOG_2_PI
     mean, error = sums["weight"].mean(), sums["weight"].std(ddof=1) / math.sqrt(_REPLICATES)
     output = None if kernels is None else Estimate(*(by_output(one, inputs) for one in _mean(sums, "output")))
-    laplace = float(logsumexp(around.logdet - around.potential)) - constant + factors.coordinates * _HALF_LOG_2_PI
+    laplace = float(logsumexp(gaussians.logdet - gaussians.potential)) - constant + factors.coordinates * _HALF_LOG_2_PI
     return Importance(
         Estimate(np.log(mean) + largest.max() - constant, error / mean),
         _mean(sums, "order_parameter"),
@@ -127,25 +127,25 @@ def _proposed_points(
     base = qmc.Sobol(dimensions, scramble=False).random_base2(points.bit_length() - 1)
     shifts = np.asarray(jax.random.uniform(key, (_REPLICATES, 1, dimensions)))
     uniforms = np.clip((base[None] + shifts) % 1.0, 1e-15, 1 - 1e-15)
-    around = ndtri(uniforms[..., :-1]) * np.sqrt(degrees / chi2.ppf(uniforms[..., -1:], degrees))
+    spread = ndtri(uniforms[..., :-1]) * np.sqrt(degrees / chi2.ppf(uniforms[..., -1:], degrees))
     some = uniforms[:, : points // PER_PRIOR_POINT, :-1]
     prior = prior_points(np.concatenate([some, 1 - some], axis=1), widths, factors)
-    return jnp.asarray(np.concatenate([around, -around], axis=1)), jnp.asarray(prior)
+    return jnp.asarray(np.concatenate([spread, -spread], axis=1)), jnp.asarray(prior)
 
 
 @jax.jit
 def _weighted(
-    proposals, data: Posterior, around: Laplace, kernels: CrossKernels | None, factors: Factors, degrees, constant
+    proposals, data: Posterior, gaussians: Laplace, kernels: CrossKernels | None, factors: Factors, degrees, constant
 ):
     """By sequence the largest weight's logarithm, and means in its units: of weights, squares, weighted values."""
-    modes, size = around.mode.shape
+    modes, size = gaussians.mode.shape
     log_t = gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi)
-    whiten = jnp.linalg.inv(around.root)
+    whiten = jnp.linalg.inv(gaussians.root)
     parts = modes * PER_PRIOR_POINT + 1  # points around all modes and one of the prior
 
     def one(point):
-        white = jnp.einsum("mij,mj->mi", whiten, point[None] - around.mode)
-        near = log_t - around.logdet - 0.5 * (degrees + size) * jnp.log1p(jnp.sum(white**2, axis=1) / degrees)
+        white = jnp.einsum("mij,mj->mi", whiten, point[None] - gaussians.mode)
+        near = log_t - gaussians.logdet - 0.5 * (degrees + size) * jnp.log1p(jnp.sum(white**2, axis=1) / degrees)
         chain = chain_potential(point, data.widths, factors) + order_one(point, factors)
         mixture = jnp.append(jnp.log(PER_PRIOR_POINT / parts) + near, -jnp.log(parts) - chain - constant)
         proposed = logsumexp(mixture)
@@ -157,7 +157,7 @@ def _weighted(
 
     def sequence(points):
         whites, prior = points
-        near = around.mode[:, None] + jnp.einsum("pj,mij->mpi", whites, around.root)
+        near = gaussians.mode[:, None] + jnp.einsum("pj,mij->mpi", whites, gaussians.root)
         logs, values = map_factorisations(one, jnp.concatenate([near.reshape(-1, size), prior]))
         largest = jnp.max(logs)
         weights = jnp.exp(logs - largest)

@@ -77,10 +77,10 @@ def posterior(
     factors, chains = bartlett(problem.architecture), with_warmup(chains, 300)
     data = posterior_density(problem)
     gaussians = gaussians_at_modes(data, factors)
-    around, modes = jax.tree.map(lambda leaf: leaf[0], gaussians), len(gaussians.mode)
-    ends = np.linalg.solve(around.root, (gaussians.mode - around.mode).T).T
+    gaussian, modes = jax.tree.map(lambda leaf: leaf[0], gaussians), len(gaussians.mode)
+    ends = np.linalg.solve(gaussian.root, (gaussians.mode - gaussian.mode).T).T
     starts = ends[np.arange(chains.count) % modes]
-    found = run(hamiltonian(_whitened, _record), ((data, around, factors), chains.warmup), starts, key, chains)
+    found = run(hamiltonian(_whitened, _record), ((data, gaussian, factors), chains.warmup), starts, key, chains)
     return _dataset(found, "order parameters", data, problem, test, chains, modes=modes)
 
 
@@ -95,13 +95,13 @@ def _dataset(found: dict, sampler: str, data: Posterior, problem: Problem, test,
 
 
 def _whitened(position, data: tuple[Posterior, Laplace, Factors]):
-    density, around, factors = data
-    return potential(around.mode + around.root @ position, density, factors)
+    density, gaussian, factors = data
+    return potential(gaussian.mode + gaussian.root @ position, density, factors)
 
 
 def _record(position, data: tuple[Posterior, Laplace, Factors]) -> dict:
-    _, around, factors = data
-    return named_overlaps(order_parameters_at(around.mode + around.root @ position, factors), factors.stages)
+    _, gaussian, factors = data
+    return named_overlaps(order_parameters_at(gaussian.mode + gaussian.root @ position, factors), factors.stages)
 
 
 _TURN = 0.5 * math.pi  # of a trajectory: under the prior it forgets where it was
