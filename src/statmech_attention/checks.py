@@ -32,7 +32,7 @@ def array(name: str, value, axes: str, *, double: bool = False, finite: bool = T
         raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {got}.")
     if double:
         need_double(name, value)
-    value = jnp.asarray(value, None if real else float)
+    value = jnp.asarray(value, value.dtype if real else float)  # a weak type would be compiled apart
     if finite and concrete(value) and not np.isfinite(np.asarray(value)).all():
         raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity. Look for them with jnp.isfinite.")
     return value

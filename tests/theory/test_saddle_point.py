@@ -298,10 +298,10 @@ def test_scaling_inputs_and_variances_scales_what_lies_below_them():
 # Hard cases.
 
 
-def seen_twice(contradicting=False):
-    """Three examples, each of them twice, the second time with the opposite label if they are to contradict."""
-    xi, labels = draw(70)
-    once, labels = np.asarray(xi.values)[:3], labels[:3]
+def seen_twice(contradicting=False, **sizes):
+    """Three examples or more, each of them twice, the second time with the opposite label if they are to contradict."""
+    xi, labels = draw(70, **({"examples": 3} | sizes))
+    once = np.asarray(xi.values)
     return once, labels, np.concatenate([once, once]), np.concatenate([labels, -labels if contradicting else labels])
 
 
@@ -316,8 +316,9 @@ def test_duplicate_examples_at_small_temperature_still_solve(method):
 
 @pytest.mark.parametrize("method", ["dense", "products"])
 def test_a_kernel_singular_but_for_rounding_says_why_it_does_not_solve(method):
-    # K + T keeps two or three digits of T: the gradient is not known to the tolerance.
-    once, labels, twice, both = seen_twice()
+    # K + T keeps two or three digits of T: the gradient is not known to the tolerance. With
+    # more rows than (path, feature) those seen twice would be rotated away.
+    once, labels, twice, both = seen_twice(examples=30, features=30)
     with pytest.raises(
         sma.NotConverged, match=r"not reached at T = 1e-13, .*[Rr]aise (max_steps|the temperature)"
     ) as caught:

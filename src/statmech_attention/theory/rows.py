@@ -13,7 +13,6 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.kernels import kernel_inputs
 
 _LEAST_BLOCK = 2048  # rows that are triangulated together
-_SIZES = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300)
 
 
 class Reduced(NamedTuple):
@@ -85,9 +84,8 @@ def compressed(values):
 
 
 def padded(rows: Float[Array, "rows *axes"]) -> Float[Array, "padded *axes"]:
-    """The same rows and zeros below them, up to one of few sizes; traced rows as they are."""
-    size = next((size for size in _SIZES if size >= len(rows)), -(-len(rows) // 100) * 100)
-    missing = size - len(rows)
+    """The same rows and zeros below them, up to a multiple of 50, or of 100 beyond 200; traced rows as they are."""
+    missing = -len(rows) % (50 if len(rows) <= 200 else 100)
     if not missing or not checks.concrete(rows):
         return rows
     return jnp.asarray(np.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1)))
