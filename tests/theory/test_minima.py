@@ -7,7 +7,7 @@ import scipy.optimize
 
 import statmech_attention as sma
 from attention_book.solvable_model import SolvableModel
-from statmech_attention.theory.minima import minima
+from statmech_attention.theory.saddle_point import minima
 
 # Correlation, signal, P, N, T of data with four features per example, and the accuracies of the minima.
 TWO = [(0.99, 0.5, 200, 20, 0.05), (0.99, 1.0, 200, 67, 0.03), (0.999, 0.5, 100, 10, 0.05)]

@@ -14,7 +14,7 @@ from statmech_attention.model.accuracy import hit
 from statmech_attention.model.attention import Attention
 from statmech_attention.model.inputs import booleans, given_matrices
 from statmech_attention.pruning import head_indices
-from statmech_attention.theory.scores import path_heads
+from statmech_attention.theory.kernels import path_heads
 
 _AT_ONCE = 100  # networks; their outputs are in memory together
 

@@ -24,11 +24,11 @@ from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.regression import Regression
 from statmech_attention.theory.rows import reduced
+from statmech_attention.theory.saddle_point import NARROWER
 from statmech_attention.theory.trust_region import Outcome, exact_step, minimise
 
 _MAX_STEPS = 100  # to a mode
 _AT_ONCE = 16  # columns of a Hessian that are computed together
-_NARROWER = 20.0  # as in `theory.minima`
 _SAME = 1e-2  # difference of two coordinates that are one
 _PRECISE, _ROUGH, _ROUGHER = 1e-6, 1e-2, 1.0  # distances to a mode, in units of the posterior's width
 
@@ -106,11 +106,11 @@ def half_action(point: Float[Array, " coordinates"], data: Posterior, factors: F
 def gaussians_at_modes(data: Posterior, factors: Factors) -> Laplace:
     """Gaussians at the modes of the density that differ, one or two, the heaviest first.
 
-    As in `theory.minima`: from the prior, and from where labels of twenty times the weight lead.
+    As in `minima`: from the prior, and from where labels of twenty times the weight lead.
     The second search costs as much as the first, a few Newton steps.
     """
     first, _ = _laplace(data, np.zeros(factors.coordinates), factors, 1.0, _PRECISE)
-    narrow, _ = _laplace(data, first.mode, factors, _NARROWER, _ROUGHER)
+    narrow, _ = _laplace(data, first.mode, factors, NARROWER, _ROUGHER)
     other, _ = _laplace(data, narrow.mode, factors, 1.0, _ROUGH)  # nearly always the first again
     found = [first]
     if np.max(np.abs(np.asarray(other.mode) - np.asarray(first.mode))) > _SAME:

@@ -35,7 +35,7 @@ need("train", "learn_attention")
 import optax
 
 from statmech_attention import checks
-from statmech_attention.theory.action import energy
+from statmech_attention.theory.action import energy, log_evidence
 from statmech_attention.theory.coordinates import (
     entropy,
     full_rank,
@@ -44,7 +44,6 @@ from statmech_attention.theory.coordinates import (
     order_parameter,
     order_parameters,
 )
-from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
