@@ -334,7 +334,7 @@ def test_a_kernel_singular_but_for_rounding_says_why_it_does_not_solve(method):
 
 @pytest.mark.parametrize("contradicting", [False, True])
 def test_a_singular_kernel_says_why_it_does_not_solve(contradicting):
-    _, _, twice, both = seen_twice(contradicting)
+    _, _, twice, both = seen_twice(contradicting, examples=30, features=30)
     with pytest.raises(sma.NotConverged, match=r"not reached at T = 1e-300, N = 4, 4, 4 .*Raise the temp") as caught:
         sma.solve(sma.Problem(twice, both, width=4.0, temperature=1e-300, layers=HEADS))
     assert caught.value.solution.outcome in (sma.Outcome.NOT_FINITE, sma.Outcome.STALLED)
