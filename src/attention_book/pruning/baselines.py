@@ -10,11 +10,11 @@ from jaxtyping import Float, Int
 from attention_book.pruning.removal import checked_contributions, masked_outputs
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
-from statmech_attention.model.accuracy import hit
 from statmech_attention.model.attention import Attention
 from statmech_attention.model.inputs import booleans, given_matrices
 from statmech_attention.pruning import head_indices
 from statmech_attention.theory.kernels import path_heads
+from statmech_attention.theory.regression import hit
 
 _AT_ONCE = 100  # networks; their outputs are in memory together
 

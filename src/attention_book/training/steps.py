@@ -12,7 +12,7 @@ from jaxtyping import Array, Float32, Int32
 from attention_book.tasks._sequences import CompactTokens, Sequences, draw_sequences, normalised_patches
 from attention_book.training.path_form import Parameters, outputs
 from statmech_attention.layers.chains import Chain
-from statmech_attention.model.accuracy import hit
+from statmech_attention.theory.regression import hit
 
 _VALIDATION_BATCH = 256
 

@@ -1,6 +1,5 @@
 """The network: attention, the inputs seen along its paths, weights and outputs."""
 
-from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.attention import (
     SoftmaxAttention,
     attention_from_products,
@@ -21,7 +20,7 @@ from statmech_attention.model.normalisation import normalisation_scales
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.model.reading import attention_from_torch, attention_from_transformers
 
-__all__ = ["AttentionedInputs", "Estimate", "ReadAttention", "SoftmaxAttention", "Weights"]
+__all__ = ["AttentionedInputs", "ReadAttention", "SoftmaxAttention", "Weights"]
 __all__ += ["attention_from_products", "attention_from_queries_and_keys", "attention_from_torch"]
 __all__ += ["attention_from_transformers", "attention_matrices", "attentioned_inputs", "effective_weights"]
 __all__ += ["forward", "forward_paths", "normalisation_scales", "path_indices"]

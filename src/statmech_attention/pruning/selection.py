@@ -7,12 +7,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
-from statmech_attention.model import AttentionedInputs, Estimate
-from statmech_attention.model.accuracy import hit
+from statmech_attention.model import AttentionedInputs
 from statmech_attention.pruning.features import Features, fitted_features
 from statmech_attention.pruning.heads import keep_heads, removal_order
 from statmech_attention.theory import Problem, Solution, head_scores, log_evidence, solve, solve_sweep
 from statmech_attention.theory.problem import need_examples, need_problem
+from statmech_attention.theory.regression import Estimate, hit
 from statmech_attention.theory.solution import raise_unless_converged
 
 TEMPERATURES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)

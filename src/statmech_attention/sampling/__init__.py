@@ -12,7 +12,6 @@ with _warnings.catch_warnings():
     _warnings.filterwarnings("ignore", message="IProgress not found")
     import tqdm.auto as _  # noqa: F401
 
-from statmech_attention.model.accuracy import Estimate
 from statmech_attention.sampling._chains import Chains
 from statmech_attention.sampling._outputs import predictors
 from statmech_attention.sampling.attention import attention_posterior
@@ -21,6 +20,7 @@ from statmech_attention.sampling.diagnostics import MixingWarning, effective_siz
 from statmech_attention.sampling.evidence import Importance, importance
 from statmech_attention.sampling.order_parameters import posterior, tempered_posterior
 from statmech_attention.sampling.weights import weights_posterior
+from statmech_attention.theory.regression import Estimate
 
 __all__ = ["Chains", "Corrected", "Estimate", "Importance", "MixingWarning", "attention_posterior", "corrected"]
 __all__ += ["effective_size", "estimate", "importance", "posterior", "prediction", "predictors", "r_hat"]

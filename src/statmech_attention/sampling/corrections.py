@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from statmech_attention.compiling import map_factorisations
+from statmech_attention.compiling import map_factorisations, quick_jit
 from statmech_attention.model import AttentionedInputs
 from statmech_attention.sampling._density import Posterior, half_action, hessian, posterior_density
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
@@ -73,7 +73,7 @@ def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = N
     return found._replace(prediction=Prediction(*(by_output(values, inputs) for values in found.prediction)))
 
 
-@jax.jit
+@quick_jit
 def _corrected(point, data: Posterior, kernels: CrossKernels | None, factors: Factors) -> Corrected:
     slope = jax.grad(lambda p: half_action(p, data, factors))
 

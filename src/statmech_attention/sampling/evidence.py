@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.compiling import map_factorisations
-from statmech_attention.model import AttentionedInputs, Estimate
+from statmech_attention.model import AttentionedInputs
 from statmech_attention.sampling._bartlett import bartlett, chain_potential, prior_constant, prior_points
 from statmech_attention.sampling._chains import checked
 from statmech_attention.sampling._density import Laplace, Posterior, gaussians_at_modes, label_energy, posterior_density
@@ -29,6 +29,7 @@ from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima
 from statmech_attention.theory.coordinates import Factors, order_one, order_parameter
+from statmech_attention.theory.regression import Estimate
 
 _REPLICATES = 16
 PER_PRIOR_POINT = 4  # points around a mode for each one of the prior

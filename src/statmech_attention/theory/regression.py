@@ -16,7 +16,6 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
-from statmech_attention.model.accuracy import hit
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.kernels import check_order_parameter, diagonal_kernel, flat_kernel, inputs_like
 from statmech_attention.theory.problem import Problem, need_problem
@@ -183,3 +182,24 @@ def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
     if several and checks.concrete(labels) and np.any(np.sum(labels == jnp.max(labels, 1, keepdims=True), 1) != 1):
         raise ValueError("labels: wanted one largest label per example, got several of the same size.")
     return jnp.mean(hit(mean, labels))
+
+
+def hit(outputs, labels):
+    """Hit of every output, `(.., examples)`: 1, 0, or in between for an undecided one, in NumPy or JAX.
+
+    One output is a hit if it has the label's sign, an exact zero half a hit. Of several the largest
+    must be that of the largest label; a tie counts in part.
+    """
+    xp = outputs.__array_namespace__()
+    if labels.ndim == 1:
+        return 0.5 + 0.5 * xp.sign(outputs) * labels
+    likeliest = outputs == xp.max(outputs, axis=-1, keepdims=True)
+    true = labels == xp.max(labels, axis=-1, keepdims=True)
+    return xp.sum(likeliest & true, axis=-1) / xp.sum(likeliest, axis=-1)
+
+
+class Estimate(NamedTuple):
+    """A mean over examples, draws or networks and its standard error, of any shape."""
+
+    mean: Float[np.ndarray, "..."]
+    error: Float[np.ndarray, "..."]
