@@ -9,26 +9,6 @@ from statmech_attention.theory.saddle_point import minima, solve, solve_sweep
 from statmech_attention.theory.solution import NotConverged, Solution
 from statmech_attention.theory.trust_region import Outcome
 
-__all__ = [
-    "Fit",
-    "KernelRegression",
-    "NotConverged",
-    "Outcome",
-    "Prediction",
-    "Problem",
-    "Regression",
-    "Solution",
-    "accuracy",
-    "action",
-    "energy",
-    "entropy",
-    "fit",
-    "gp_order_parameters",
-    "head_scores",
-    "kernel",
-    "kernel_regression",
-    "log_evidence",
-    "minima",
-    "solve",
-    "solve_sweep",
-]
+__all__ = ["Fit", "KernelRegression", "NotConverged", "Outcome", "Prediction", "Problem", "Regression", "Solution"]
+__all__ += ["accuracy", "action", "energy", "entropy", "fit", "gp_order_parameters", "head_scores", "kernel"]
+__all__ += ["kernel_regression", "log_evidence", "minima", "solve", "solve_sweep"]

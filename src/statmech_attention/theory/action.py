@@ -46,10 +46,6 @@ def entropy(
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         layers: $(H_1, .., H_L)$, or layers of other kinds among them.
 
-    Raises:
-        ValueError: wrong shapes or lengths, float32, an order parameter that is not positive
-            definite.
-
     Source: Tiberi et al. (2024), equations (32), (33).
     """
     architecture = Architecture.of(layers, width, variance)
@@ -84,9 +80,6 @@ def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Arr
     Args:
         problem: a `Problem` with width and temperature.
         order_parameters: as in `Solution.order_parameters`.
-
-    Raises:
-        ValueError: as `entropy` and `energy`.
 
     Source: Tiberi et al. (2024), equations (11) and (32).
     """
@@ -128,13 +121,10 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
 
     Args:
         solution: a `Solution` or a batch, of any width; exact at infinite width.
-        corrected: add the next order. It forms the Hessian, of $d^2/2$ rows for $d$ paths.
+        corrected: add the next order, of a single solution. It forms the Hessian, of $d^2/2$ rows for $d$ paths.
 
     Returns:
         A scalar, or one number per solution of a batch.
-
-    Raises:
-        ValueError: `corrected` of a batch.
 
     Source: Laplace's method, as in Tierney and Kadane (1986); (V4) is ours.
     """

@@ -79,9 +79,9 @@ class Factors:
         """The kind's $M_l$, without the deviations of its values, which `scaled` puts to the seeds."""
         return self.stages[stage].kind.mixing(1.0)
 
-    def scaled(self, stage: int, seeds: Float[Array, "seeds rows columns"], power: int = 1):
-        r"""The seeds of a stage times $\sigma_l$, or another `power` of it, but for a kept one."""
-        deviation = jnp.sqrt(self.variances[1 + stage]) ** power
+    def scaled(self, stage: int, seeds: Float[Array, "seeds rows columns"]):
+        r"""The seeds of a stage times $\sigma_l$, but for a kept one."""
+        deviation = jnp.sqrt(self.variances[1 + stage])
         _, kind, inner = self.stages[stage]
         kept = np.arange(len(seeds)) < kind.keeps * (not inner)
         return jnp.where(kept, 1.0, deviation)[:, None, None] * seeds

@@ -23,16 +23,8 @@ from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.coordinates import (
-    Factors,
-    entries,
-    entropy,
-    layer_shares,
-    logarithms,
-    order_parameter,
-    order_parameter_factors,
-    overlap_derivatives,
-)
+from statmech_attention.theory import coordinates
+from statmech_attention.theory.coordinates import Factors, entries, entropy, layer_shares, logarithms, order_parameter
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.regression import Regression
@@ -133,9 +125,9 @@ def is_dense(method: str, values) -> bool:
     if method != "auto":
         return method == "dense"
     rows, paths, features = values.shape
-    size, coordinates = paths * features, paths * (paths + 1) // 2
+    size, pairs = paths * features, paths * (paths + 1) // 2
     # The energy's share, its way to the coordinates, and the eigenvectors.
-    hessian = paths**4 * (features**2 + coordinates) + size**2 * rows + 8 * coordinates**3
+    hessian = paths**4 * (features**2 + pairs) + size**2 * rows + 8 * pairs**3
     product = 2 * rows**2 * (size + rows)
     return hessian < _PRODUCTS_PER_STEP * product and size**2 + paths**4 < _LARGEST_HESSIAN
 
@@ -158,20 +150,19 @@ def action_of(point: Float[Array, " coordinates"], problem: ActionProblem, facto
 
 def energy_at(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors) -> Float[Array, ""]:
     """The energy at a point."""
-    chol = jnp.linalg.cholesky(covariance_at(point, problem, factors))
-    return energy_of(Regression(chol, problem.labels), problem)
+    return energy_of(regression_at(point, problem, factors), problem)
 
 
 def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value, gradient and Hessian of the action."""
-    regression = Regression(jnp.linalg.cholesky(covariance_at(point, problem, factors)), problem.labels)
+    regression = regression_at(point, problem, factors)
     energy = energy_of(regression, problem)
     derivatives = _feature_derivatives if problem.pairs is None else _pair_derivatives
     slope, curvature = (problem.alpha / problem.examples * one for one in derivatives(regression, problem))
     # In the free entries, where U is a polynomial, and from there to their logarithms.
     free, logs, shares = entries(point, factors), logarithms(factors), layer_shares(problem.shares, factors)
     finite = layer_shares(problem.finite, factors)
-    jacobian, through_map = overlap_derivatives(entries(finite * point, factors), slope, factors)
+    jacobian, through_map = coordinates.overlap_derivatives(entries(finite * point, factors), slope, factors)
     steepness, chain = finite * (jacobian.T @ slope), jnp.where(logs, free, 1.0)
     chained = finite * chain
     hessian = jnp.outer(chained, chained) * (through_map + jacobian.T @ (curvature @ jacobian))
@@ -183,7 +174,7 @@ def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, f
 
 def factored_derivatives(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value and gradient of the action, and what its Hessian-vector products need."""
-    regression = Regression(jnp.linalg.cholesky(covariance_at(point, problem, factors)), problem.labels)
+    regression = regression_at(point, problem, factors)
     energy = energy_of(regression, problem)
     inverse = regression.solve(jnp.eye(len(problem.labels)))
     seen = jnp.tensordot(inverse, problem.inputs, 1)
@@ -217,16 +208,16 @@ def hessian_product(
     return finite * through_kernel + jax.jvp(jax.grad(surrogate), (curvature.point,), (vector,))[1]
 
 
-def covariance_at(point, problem: ActionProblem, factors: Factors) -> Float[Array, "rows rows"]:
-    """The covariance $K + T I$ of the labels at a point."""
-    factor = order_parameter_factors(layer_shares(problem.finite, factors) * point, factors)[0]
+def regression_at(point, problem: ActionProblem, factors: Factors) -> Regression:
+    """The factorised covariance $K + T I$ of the labels at a point."""
+    factor = coordinates.order_parameter_factors(layer_shares(problem.finite, factors) * point, factors)[0]
     rows = len(problem.labels)
     if problem.pairs is not None:
         gram = jnp.tensordot((factor @ factor.T)[np.triu_indices(len(factor))], problem.pairs, 1)
     else:
         seen = (problem.inputs @ factor).reshape(rows, -1)
         gram = seen @ seen.T
-    return problem.scale * gram + problem.temperature * jnp.eye(rows)
+    return Regression.of(problem.scale * gram, problem.temperature, problem.labels)
 
 
 def energy_of(regression: Regression, problem: ActionProblem) -> Float[Array, ""]:

@@ -77,7 +77,6 @@ def fit(
         max_steps: steps of the search.
 
     Raises:
-        ValueError: as `solve`.
         NotConverged: a saddle point was not reached, or the search ended on a slope.
 
     Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; the gradient is

@@ -144,9 +144,6 @@ def head_scores(order_parameter: ArrayLike, *, layers: Layers, definition: str =
     Returns:
         `(all heads,)`, in the order of `head_indices`.
 
-    Raises:
-        ValueError: a matrix that does not fit the heads, is not positive semi-definite or is zero.
-
     Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes
     "either".
     """

@@ -22,17 +22,9 @@ from jax.scipy.sparse.linalg import cg
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
+from statmech_attention.theory import derivatives
 from statmech_attention.theory.coordinates import Factors, entropy, order_parameters
-from statmech_attention.theory.derivatives import (
-    ActionProblem,
-    action_of,
-    dense_hessian,
-    energy_at,
-    entropy_curvature,
-    factored_derivatives,
-    hessian_product,
-    rough_hessian,
-)
+from statmech_attention.theory.derivatives import ActionProblem, dense_hessian, factored_derivatives, rough_hessian
 from statmech_attention.theory.trust_region import Minimum, Outcome, exact_step, minimise, truncated_step
 
 _MAX_PRODUCTS = 200
@@ -67,13 +59,13 @@ def minimise_action(
         return exact_step(gradient, curvature.hessian, radius)
 
     def products_step(gradient, curvature, radius):
-        product = partial(hessian_product, curvature=curvature, problem=rough, factors=factors)
+        product = partial(derivatives.hessian_product, curvature=curvature, problem=rough, factors=factors)
         # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
-        scale = 0.5 * entropy_curvature(curvature.point, problem, factors)
+        scale = 0.5 * derivatives.entropy_curvature(curvature.point, problem, factors)
         return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS, tolerance)
 
-    derivatives, step = (dense_hessian, dense_step) if dense else (factored_derivatives, products_step)
-    minimum = minimise(partial(derivatives, problem=problem, factors=factors), step, start, tolerance, max_steps)
+    local, step = (dense_hessian, dense_step) if dense else (factored_derivatives, products_step)
+    minimum = minimise(partial(local, problem=problem, factors=factors), step, start, tolerance, max_steps)
     energy, point = factors.chain.outputs * minimum.curvature.energy, minimum.point
     bulk = entropy(point, problem.shares, factors)
     return ActionMinimum(minimum._replace(curvature=None), order_parameters(point, factors), energy, bulk)
@@ -101,11 +93,11 @@ def _tangent_at_minimum(point, outcome, arrays: tuple[ActionProblem, Factors], c
         return jax.tree.unflatten(form, [leaf if one is None else one for one, leaf in pairs])
 
     def gradient(varied):
-        return jax.grad(action_of)(point, *given(varied))
+        return jax.grad(derivatives.action_of)(point, *given(varied))
 
     def outputs_at(point, varied):
         problem, factors = given(varied)
-        energy, bulk = energy_at(point, problem, factors), entropy(point, problem.shares, factors)
+        energy, bulk = derivatives.energy_at(point, problem, factors), entropy(point, problem.shares, factors)
         overlaps = order_parameters(point, factors)
         return point, bulk + problem.alpha * energy, overlaps, factors.chain.outputs * energy, bulk
 
@@ -122,7 +114,7 @@ def _hessian_solve(vector, point, problem: ActionProblem, factors: Factors, dens
     curvature = factored_derivatives(point, problem, factors)[2]
 
     def product(vector):
-        return hessian_product(vector, curvature, problem, factors)
+        return derivatives.hessian_product(vector, curvature, problem, factors)
 
     if dense:
         chol = jnp.linalg.cholesky(dense_hessian(point, problem, factors)[2].hessian)
@@ -133,7 +125,7 @@ def _hessian_solve(vector, point, problem: ActionProblem, factors: Factors, dens
             return found + cho_solve((chol, True), vector - product(found)) if rough_hessian(problem) else found
 
     else:
-        scale = entropy_curvature(point, problem, factors)
+        scale = derivatives.entropy_curvature(point, problem, factors)
 
         def solve(product, vector):
             options = {"tol": _DERIVATIVE_TOLERANCE, "maxiter": _DERIVATIVE_PRODUCTS}

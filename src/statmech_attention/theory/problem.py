@@ -49,9 +49,6 @@ class Problem:
             variances of the weights.
         layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them, as in
             `(2, SkipHeads(2))`.
-
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, $T \le 0$, $N \le 0$, float32.
     """
 
     attentioned: AttentionedInputs
@@ -103,11 +100,7 @@ class Problem:
         return Architecture(self.layers, need_problem(self, "width").width, self.variance)
 
     def replace(self, **changes) -> "Problem":
-        """The same problem with other arguments of `Problem`, by name, which are checked.
-
-        Raises:
-            ValueError: as `Problem`; other labels, or inputs of other rows, in a reduced problem.
-        """
+        """The same problem with other arguments of `Problem`, by name, checked; a reduced one keeps its rows."""
         changed = Problem(**({name: getattr(self, name) for name in _NAMES} | changes))
         if self.count is not None and ("labels" in changes or changed.labels.shape != self.labels.shape):
             raise ValueError("replace: wanted the rows of a reduced problem as they are. Reduce the new examples.")

@@ -110,9 +110,6 @@ class KernelRegression:
             variance is that of the output $f$; a noisy label adds $T$. All NaN if $K + T I$ is not
             positive definite to working precision, for too small a $T$.
 
-        Raises:
-            ValueError: wrong shapes, NaN or infinity, float32, a subset that is empty or not there.
-
         Source: Tiberi et al. (2024), equations (9), (10), (29), (30).
         """
         train = self.problem.attentioned
@@ -132,11 +129,7 @@ def kernel_regression(problem: Problem, order_parameter: ArrayLike) -> KernelReg
 
     Args:
         problem: a `Problem` with a temperature; its width does not matter.
-        order_parameter: $U$, `(paths, paths)`, with a row per path and output.
-
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, float32, a $U$ that is not symmetric or not
-            positive semi-definite.
+        order_parameter: $U$, `(paths, paths)`, with a row per path and output, positive semi-definite.
 
     Source: Tiberi et al. (2024), equations (9) and (10).
     """
@@ -171,10 +164,6 @@ def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
 
     Returns:
         A scalar between 0 and 1.
-
-    Raises:
-        ValueError: unequal shapes, NaN or infinity, labels other than +1 and -1, or without a
-            single largest one.
     """
     several = getattr(labels, "ndim", 1) == 2
     mean = checks.array("mean", mean, "examples outputs" if several else "examples", double=True)

@@ -56,8 +56,6 @@ def solve(
         throw: raise if the solve does not converge; if False the `Solution` carries the outcome.
 
     Raises:
-        ValueError: no `Problem`, one without width or temperature, float32, a start of the wrong
-            size.
         NotConverged: the tolerance was not reached; the exception says why and carries the
             solution.
 
@@ -95,10 +93,6 @@ def solve_sweep(
 
     Returns:
         A `Solution` with leading axes (widths, temperatures), in the order given.
-
-    Raises:
-        ValueError: as `solve`, or an empty list.
-        NotConverged: as `solve`.
     """
     problem = need_problem(problem)
     _check_options(tolerance, max_steps, method)
@@ -139,7 +133,6 @@ def minima(problem: Problem, *, narrower: float = NARROWER, **options) -> list[S
         One `Solution`, or two. `log_evidence` of each counts its basin alone.
 
     Raises:
-        ValueError: as `solve`.
         NotConverged: the minimum of the prior's branch was not reached.
 
     Source: ours; the page on the solvable model derives where two minima exist.
