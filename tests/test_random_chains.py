@@ -13,7 +13,7 @@ from attention_book.pruning import masked_outputs, path_contributions
 from statmech_attention import pruning
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates, derivatives
-from statmech_attention.theory.inverse import point_of
+from statmech_attention.theory.coordinates import point_of
 from statmech_attention.theory.rows import Reduced
 
 

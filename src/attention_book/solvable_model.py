@@ -28,8 +28,8 @@ from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory import coordinates
+from statmech_attention.theory.coordinates import point_of
 from statmech_attention.theory.derivatives import width_numbers
-from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.kernels import check_order_parameter, check_semi_definite
 from statmech_attention.theory.minimum import ActionMinimum
 from statmech_attention.theory.problem import Problem, need_problem

@@ -12,7 +12,7 @@ from layers.check_layer import check_layer
 from statmech_attention.layers import Heads, Layer, Part
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
-from statmech_attention.theory.inverse import point_of
+from statmech_attention.theory.coordinates import point_of
 
 
 @dataclass(frozen=True)

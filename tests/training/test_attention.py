@@ -9,8 +9,7 @@ from numpyro.infer import MCMC, NUTS
 
 import statmech_attention as sma
 from statmech_attention.sampling import attention_posterior
-from statmech_attention.theory.coordinates import full_rank
-from statmech_attention.theory.inverse import point_of
+from statmech_attention.theory.coordinates import full_rank, point_of
 from statmech_attention.training import attention, learn_attention
 
 TOKENS, FEATURES, DIMENSION, HEADS = 4, 3, 2, 2

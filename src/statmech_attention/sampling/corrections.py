@@ -25,8 +25,7 @@ from statmech_attention.model import AttentionedInputs
 from statmech_attention.sampling._density import Posterior, half_action, hessian, posterior_density
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.theory import Prediction, Solution
-from statmech_attention.theory.coordinates import Factors, full_rank, order_one, order_parameters
-from statmech_attention.theory.inverse import point_of
+from statmech_attention.theory.coordinates import Factors, full_rank, order_one, order_parameters, point_of
 from statmech_attention.theory.kernels import inputs_like
 
 

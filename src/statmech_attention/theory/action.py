@@ -16,8 +16,8 @@ from jaxtyping import Array, Float
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
+from statmech_attention.theory.coordinates import point_of
 from statmech_attention.theory.derivatives import action_problem, dense_hessian, entropy_curvature
-from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.regression import kernel_regression
 from statmech_attention.theory.solution import Solution

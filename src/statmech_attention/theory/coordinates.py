@@ -7,6 +7,8 @@ into independent layers, $|F_l|^2 - 2 \sum_i \ln F_{l,ii}$ over the rows that ar
 flat vector: for $l = 1..L+1$ the logarithms of the diagonal of $F_l$, then what lies below it row
 by row, both without the kept rows. A layer of narrow heads has a second stage above, the inner one,
 with a factor $F_h$ for every head: after the coordinates of $F_l$ come those of all $F_h$.
+
+The way back is $F_l F_l^\top = B^+ U^{(l)} B^{+\top}$, from above, with $B = M_l \otimes A_{l+1}$.
 """
 
 import math
@@ -16,10 +18,16 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
+from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain, Stage
 from statmech_attention.model.architecture import Architecture
+from statmech_attention.theory.kernels import check_semi_definite
+
+_LARGEST_MISFIT = 1e-6  # of order parameters to their chain, relative
 
 
 @partial(
@@ -75,10 +83,6 @@ class Factors:
         """Numbers of the stages that are not inner ones: those whose widths are $N_1, .., N_{L+1}$."""
         return np.array([number for number, stage in enumerate(self.stages) if not stage.inner])
 
-    def mixing(self, stage: int) -> np.ndarray:
-        """The kind's $M_l$, without the deviations of its values, which `scaled` puts to the seeds."""
-        return self.stages[stage].kind.mixing(1.0)
-
     def scaled(self, stage: int, seeds: Float[Array, "seeds rows columns"]):
         r"""The seeds of a stage times $\sigma_l$, but for a kept one."""
         deviation = jnp.sqrt(self.variances[1 + stage])
@@ -133,7 +137,7 @@ def branch_rows(stage: int, above: list, factors: Factors) -> Float[Array, "*one
     if inner:
         return factors.scaled(stage, above[0][None])
     deviations = factors.scaled(stage, jnp.ones((kind.seeds, 1, 1))).reshape(-1)
-    mixing = factors.mixing(stage) * deviations[None, :]
+    mixing = kind.mixing(1.0) * deviations[None, :]
     if kind.inner is None:
         return jnp.kron(mixing, above[0])
     blocks, whole = above[:2]
@@ -238,3 +242,54 @@ def order_one(point: Float[Array, " coordinates"], factors: Factors) -> Float[Ar
 def layer_shares(shares: Float[Array, " stages"], factors: Factors) -> Float[Array, " coordinates"]:
     """The share of every coordinate's stage."""
     return shares[np.repeat(np.arange(len(factors.sizes)), [sum(count) for count in factors.counts])]
+
+
+def point_of(order_parameters, factors: Factors, name: str = "order_parameters") -> Float[Array, " coordinates"]:
+    """The good coordinates of given order parameters, called `name`; the inverse of `order_parameters`."""
+    overlaps = _checked(order_parameters, factors, name)
+    point, misfits = _point_and_misfits(overlaps, factors)
+    if checks.concrete(misfits):
+        # From above: a fault there spoils all below.
+        for number, misfit in reversed(list(enumerate(np.asarray(misfits)))):
+            if not misfit < _LARGEST_MISFIT:
+                wanted = "one of a network of these layers" if np.isfinite(misfit) else "a positive definite matrix"
+                raise ValueError(f"{name}[{number}]: wanted {wanted}, got another {factors.stages[number].name}.")
+    return point
+
+
+@quick_jit()
+def _point_and_misfits(overlaps: list, factors: Factors):
+    """The point of order parameters, and how far those at the point are from each of them, relative to its size."""
+    above, parts, misfits = [jnp.ones((1, 1))], list[Array](), list[Array]()
+    for stage, overlap in reversed(list(enumerate(overlaps))):
+        branches = branch_rows(stage, above, factors)
+        orthogonal, triangle = jnp.linalg.qr(jnp.broadcast_to(branches, overlap.shape[:-2] + branches.shape[-2:]))
+        half = solve_triangular(triangle, orthogonal.mT @ overlap)
+        factor = jnp.linalg.cholesky(solve_triangular(triangle, orthogonal.mT @ half.mT))
+        above.insert(0, orthogonal @ (triangle @ factor))
+        misfits.insert(0, jnp.max(jnp.abs(above[0] @ above[0].mT - overlap)) / jnp.max(jnp.abs(overlap)))
+        rows, columns = np.tril_indices(factor.shape[-1], -1)
+        free, kept = rows >= factors.kept[stage], factors.kept[stage]
+        diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)[..., kept:]
+        parts = [jnp.log(diagonal).reshape(-1), factor[..., rows[free], columns[free]].reshape(-1), *parts]
+    return jnp.concatenate(parts), jnp.stack(misfits)
+
+
+def _checked(order_parameters, factors: Factors, given: str) -> list:
+    """Validate types, sizes and symmetry; return the order parameters as matrices."""
+    partial, outputs = factors.chain.partial_paths, factors.chain.readout.axes
+    names = ", ".join(stage.name for stage in factors.stages)
+    if not isinstance(order_parameters, (tuple, list)) or len(order_parameters) != len(factors.stages):
+        raise ValueError(f"{given}: wanted a tuple of {len(factors.stages)}, {names}, got another object.")
+    overlaps = []
+    for number, (value, stage) in enumerate(zip(order_parameters, factors.stages, strict=True)):
+        name, size = f"{given}[{number}]", partial[stage.place + stage.inner]
+        scalar = stage.place == len(partial) - 1 and not outputs
+        value = checks.array(name, value, "" if scalar else "heads " * stage.inner + "paths paths", double=True)
+        value = value[None, None] if scalar else value
+        shape = (*([stage.kind.value_matrices] if stage.inner else []), size, size)
+        if value.shape != shape:
+            raise ValueError(f"{name}: wanted {stage.name} of shape {shape}, got {value.shape}.")
+        check_semi_definite(name, value)
+        overlaps.append(value)
+    return overlaps

@@ -15,9 +15,8 @@ from jaxtyping import Array
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.coordinates import full_rank
+from statmech_attention.theory.coordinates import full_rank, point_of
 from statmech_attention.theory.derivatives import ActionProblem, action_problem, width_numbers
-from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.minimum import ActionMinimum, minimise_action
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution, raise_unless_converged
