@@ -192,19 +192,16 @@ def logarithms(factors: Factors) -> np.ndarray:
 def _entry_places(factors: Factors) -> list[np.ndarray]:
     """Places of the triangular factors' entries among the free ones, after which come a zero and a one."""
     found, start, zero = [], 0, factors.coordinates
-    shapes = zip(
-        factors.stages, factors.blocks, factors.sizes, factors.ranks, factors.kept, factors.counts, strict=True
-    )
-    for stage, blocks, size, rank, kept, (logs, below) in shapes:
+    shapes = zip(factors.stages, factors.blocks, factors.sizes, factors.ranks, factors.kept, strict=True)
+    for stage, blocks, size, rank, kept in shapes:
         places = np.full((blocks, size, rank), zero)
         places[:, np.arange(kept), np.arange(kept)] = zero + 1
-        diagonal = np.arange(kept, rank)
-        places[:, diagonal, diagonal] = start + np.arange(logs).reshape(blocks, -1)
-        rows, columns = np.tril_indices(size, -1, rank)
-        free = rows >= kept
-        places[:, rows[free], columns[free]] = start + logs + np.arange(below).reshape(blocks, -1)
+        rows, columns = np.tril_indices(size, 0, rank)
+        for chosen in ((rows >= kept) & (rows == columns), (rows >= kept) & (rows > columns)):
+            count = blocks * np.sum(chosen)
+            places[:, rows[chosen], columns[chosen]] = start + np.arange(count).reshape(blocks, -1)
+            start += count
         found.append(places if stage.inner else places[0])
-        start += logs + below
     return found
 
 

@@ -120,8 +120,7 @@ class KernelRegression:
             return kernel_regression(self.problem, self.order_parameter * np.outer(chosen, chosen)).predict(test)
         rows = replace(test, values=padded(test.values))
         found = _predicted(self.regression, train, rows, self.order_parameter, self.problem.variance[0])
-        each = (one.reshape(-1, *chain.readout.axes) for one in found)
-        return Prediction(*(first_rows(one, len(test.values)) for one in each))
+        return Prediction(*(first_rows(one.reshape(-1, *chain.readout.axes), len(test.values)) for one in found))
 
 
 def kernel_regression(problem: Problem, order_parameter: ArrayLike) -> KernelRegression:

@@ -131,9 +131,6 @@ def minima(problem: Problem, *, narrower: float = NARROWER, **options) -> list[S
     Returns:
         One `Solution`, or two. `log_evidence` of each counts its basin alone.
 
-    Raises:
-        NotConverged: the minimum of the prior's branch was not reached.
-
     Source: ours; the page on the solvable model derives where two minima exist.
     """
     narrower = checks.positive("narrower", narrower)

@@ -120,18 +120,13 @@ def _advance(state: _State, derivatives, model_step, tolerance, max_steps) -> _S
     return _State(point, value, gradient, curvature, radius, step, promised, steps, outcome)
 
 
-def spectrum_of(hessian: Float[Array, "coordinates coordinates"]):
-    """Eigenvalues, smallest first, and eigenvectors of a Hessian; of the identity where it is not finite."""
-    # eigh of a matrix with NaN never returns on some LAPACKs.
-    finite = jnp.all(jnp.isfinite(hessian))
-    return jnp.linalg.eigh(jnp.where(finite, hessian, jnp.eye(hessian.shape[0])))
-
-
 def exact_step(
     gradient: Float[Array, " coordinates"], hessian: Float[Array, "coordinates coordinates"], radius: Float[Array, ""]
 ):
     """The minimiser of the quadratic model in the ball (Moré and Sorensen 1983), and what it promises."""
-    values, vectors = spectrum_of(hessian)
+    # eigh of a matrix with NaN never returns on some LAPACKs.
+    known = jnp.where(jnp.all(jnp.isfinite(hessian)), hessian, jnp.eye(len(hessian)))
+    values, vectors = jnp.linalg.eigh(known)
     components = vectors.T @ gradient
     lowest = jnp.maximum(0.0, -values[0])
 
