@@ -150,12 +150,13 @@ def action_of(point: Float[Array, " coordinates"], problem: ActionProblem, facto
 
 def energy_at(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors) -> Float[Array, ""]:
     """The energy at a point."""
-    return energy_of(regression_at(point, problem, factors), problem)
+    chol = jnp.linalg.cholesky(covariance_at(point, problem, factors))
+    return energy_of(Regression(chol, problem.labels), problem)
 
 
 def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value, gradient and Hessian of the action."""
-    regression = regression_at(point, problem, factors)
+    regression = Regression(jnp.linalg.cholesky(covariance_at(point, problem, factors)), problem.labels)
     energy = energy_of(regression, problem)
     derivatives = _feature_derivatives if problem.pairs is None else _pair_derivatives
     slope, curvature = (problem.alpha / problem.examples * one for one in derivatives(regression, problem))
@@ -174,7 +175,7 @@ def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, f
 
 def factored_derivatives(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value and gradient of the action, and what its Hessian-vector products need."""
-    regression = regression_at(point, problem, factors)
+    regression = Regression(jnp.linalg.cholesky(covariance_at(point, problem, factors)), problem.labels)
     energy = energy_of(regression, problem)
     inverse = regression.solve(jnp.eye(len(problem.labels)))
     seen = jnp.tensordot(inverse, problem.inputs, 1)
@@ -208,8 +209,8 @@ def hessian_product(
     return finite * through_kernel + jax.jvp(jax.grad(surrogate), (curvature.point,), (vector,))[1]
 
 
-def regression_at(point, problem: ActionProblem, factors: Factors) -> Regression:
-    """The factorised covariance $K + T I$ of the labels at a point."""
+def covariance_at(point, problem: ActionProblem, factors: Factors) -> Float[Array, "rows rows"]:
+    """The covariance $K + T I$ of the labels at a point."""
     factor = coordinates.order_parameter_factors(layer_shares(problem.finite, factors) * point, factors)[0]
     rows = len(problem.labels)
     if problem.pairs is not None:
@@ -217,7 +218,7 @@ def regression_at(point, problem: ActionProblem, factors: Factors) -> Regression
     else:
         seen = (problem.inputs @ factor).reshape(rows, -1)
         gram = seen @ seen.T
-    return Regression.of(problem.scale * gram, problem.temperature, problem.labels)
+    return problem.scale * gram + problem.temperature * jnp.eye(rows)
 
 
 def energy_of(regression: Regression, problem: ActionProblem) -> Float[Array, ""]:

@@ -125,8 +125,7 @@ def exact_step(
 ):
     """The minimiser of the quadratic model in the ball (Moré and Sorensen 1983), and what it promises."""
     # eigh of a matrix with NaN never returns on some LAPACKs.
-    known = jnp.where(jnp.all(jnp.isfinite(hessian)), hessian, jnp.eye(len(hessian)))
-    values, vectors = jnp.linalg.eigh(known)
+    values, vectors = jnp.linalg.eigh(jnp.where(jnp.all(jnp.isfinite(hessian)), hessian, jnp.eye(len(hessian))))
     components = vectors.T @ gradient
     lowest = jnp.maximum(0.0, -values[0])
 
