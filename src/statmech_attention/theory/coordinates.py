@@ -198,7 +198,7 @@ def _entry_places(factors: Factors) -> list[np.ndarray]:
         places[:, np.arange(kept), np.arange(kept)] = zero + 1
         rows, columns = np.tril_indices(size, 0, rank)
         for chosen in ((rows >= kept) & (rows == columns), (rows >= kept) & (rows > columns)):
-            count = blocks * np.sum(chosen)
+            count = blocks * int(np.sum(chosen))
             places[:, rows[chosen], columns[chosen]] = start + np.arange(count).reshape(blocks, -1)
             start += count
         found.append(places if stage.inner else places[0])
