@@ -34,7 +34,7 @@ venv:  ## make or update the virtual environment (the others do so by themselves
 	@VENV='$(VENV)' PYTHON='$(PYTHON)' sh tools/make_venv.sh
 
 test: venv  ## run the tests
-	$(python) -m pytest -n $(or $(JOBS),logical --maxprocesses 8) --dist loadfile --no-loadscope-reorder $(TESTS)
+	$(python) -m pytest -n $(or $(JOBS),logical --maxprocesses 8) --dist worksteal $(TESTS)
 
 lint: venv  ## check style with ruff, types with mypy and the order of imports with import-linter
 	@$(python) -m ruff check . && $(python) -m ruff format --check . && $(python) -m mypy && $(VENV)/bin/lint-imports

@@ -105,7 +105,7 @@ def on_chains(count, always=ALWAYS):
         test = hypothesis.given(chain=st.integers(SESSION, SESSION + 10**6).map(random_chain))(test)
         for chain in always:
             test = hypothesis.example(chain=chain)(test)
-        phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
-        return hypothesis.seed(SESSION)(hypothesis.settings(max_examples=count, phases=phases)(test))
+        phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)[: 1 + bool(count)]
+        return hypothesis.seed(SESSION)(hypothesis.settings(max_examples=max(count, 1), phases=phases)(test))
 
     return decorated

@@ -50,13 +50,6 @@ def solved(problem):
     return sma.log_evidence(solution), sma.log_evidence(solution, corrected=True), solution.predict(TEST), scores
 
 
-def slope(temperature):
-    def value(temperature):
-        return sma.log_evidence(sma.solve(PROBLEM.replace(temperature=temperature), throw=False), corrected=True)
-
-    return jax.grad(value)(temperature)
-
-
 def swept(problem):
     return sma.solve_sweep(problem, widths=[3.0, 30.0], temperatures=[0.1, 1.0], throw=False).predict(TEST)
 
@@ -77,7 +70,6 @@ def dynamics(window):
         (attentioned, (np.ones((2, 3, 5)), TOKENS)),
         (network, (TOKENS,)),
         (solved, (PROBLEM,)),
-        (slope, (0.2,)),
         (swept, (PROBLEM,)),
         (at_order_parameter, (PROBLEM, np.eye(2))),
         (dynamics, (dmft.initial_window(MODEL),)),

@@ -127,7 +127,7 @@ def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_acti
     close(found.order_parameters, moved, 1e-6)
 
 
-@on_chains(1)
+@on_chains(0, ALWAYS[1:])
 def test_a_batch_is_its_solutions_and_is_read_as_it_was_written(tmp_path_factory, chain):
     xi, labels, test = chain.problem()
     temperatures, factors = jnp.array([0.3, 0.8]), jnp.array([1.0, 0.7])
@@ -152,7 +152,7 @@ def test_a_batch_is_its_solutions_and_is_read_as_it_was_written(tmp_path_factory
             np.testing.assert_array_equal(one, other)
 
 
-@on_chains(1, ALWAYS[1:])
+@on_chains(0, ALWAYS[1:])
 def test_gradients_through_the_saddle_point_are_finite_differences(chain):
     xi, labels, test = chain.problem()
     method = ("products", "dense")[chain.seed % 2]

@@ -2,8 +2,6 @@
 
 import itertools
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -85,22 +83,6 @@ def test_a_batch_is_its_networks_side_by_side():
         alone = dmft.trajectory(one, dmft.initial_window(one), steps=12)
         np.testing.assert_allclose(found.attention[row, column], alone.attention, rtol=0, atol=1e-13)
         np.testing.assert_allclose(found.output_words[row, column], alone.output_words, rtol=0, atol=1e-13)
-
-
-def test_step_can_be_compiled_mapped_and_differentiated():
-    model = model_of(random_network(26))
-    window = dmft.initial_window(model)
-
-    def next_attention(beta):
-        return dmft.step(model.at(beta=beta), window)[1].attention
-
-    betas = jnp.array([0.5, 1.0])
-    mapped = jax.jit(jax.vmap(next_attention))(betas)
-    for beta, one in zip(betas, mapped, strict=True):
-        np.testing.assert_allclose(one, next_attention(beta), rtol=0, atol=1e-14)
-    slope = jax.jacfwd(next_attention)(1.0)
-    difference = (next_attention(1.0 + 1e-6) - next_attention(1.0 - 1e-6)) / 2e-6
-    np.testing.assert_allclose(slope, difference, atol=1e-8)
 
 
 def test_without_positional_weight_zero_stays_and_without_sharpness_all_codes_cancel(published):

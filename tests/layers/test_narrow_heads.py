@@ -12,7 +12,6 @@ from layers import brute_force
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.theory import coordinates
-from statmech_attention.training.weights import train_weights
 
 EXAMPLES, FEATURES, TEMPERATURE = 6, 3, 0.2
 Heads, SkipHeads = sma.Heads, sma.SkipHeads
@@ -88,33 +87,6 @@ def test_a_narrow_head_alone_is_a_head_below_a_linear_block():
     assert float(narrow.action) == pytest.approx(float(blocks.action), rel=1e-12)
 
 
-def test_in_a_wide_network_the_value_dimension_alone_reweighs_heads():
-    """U is block diagonal in the head, and its entries minimise d sum_h (G_h - ln G_h) + P E(G)."""
-    inputs, labels = drawn(2)
-    inner = 4
-    wide, wider = (solved((Heads(2, values=inner),), 2, width=width, tolerance=1e-11) for width in (1e4, 1e5))
-    overlap = np.asarray(wider.order_parameter)
-
-    def action(logs):
-        heads = np.exp(logs)
-        gram = brute_force.kernel(inputs, inputs, np.diag(heads), [("heads", 2)], None)
-        gram += TEMPERATURE * np.eye(EXAMPLES)
-        energy = np.linalg.slogdet(gram)[1] + labels @ np.linalg.solve(gram, labels)
-        return inner * np.sum(heads - logs) + energy
-
-    wanted = np.exp(minimize(action, np.zeros(2), tol=1e-12).x)
-    assert np.max(np.abs(wanted - 1)) > 0.1
-    np.testing.assert_allclose(overlap, np.diag(wanted), atol=2e-4)
-    gap = np.asarray(wide.order_parameter) - np.diag(wanted)
-    np.testing.assert_allclose(gap, 10 * (overlap - np.diag(wanted)), rtol=0.02, atol=1e-6)  # of first order in 1/N
-    plain = solved((2,), 2, width=1e5)
-    np.testing.assert_allclose(plain.order_parameter, np.eye(2), atol=2e-4)
-    limit = solved((Heads(2, values=inner),), 2, width=np.inf)
-    np.testing.assert_allclose(limit.order_parameter, np.diag(wanted), atol=1e-7)
-    nats = -0.5 * (action(np.log(wanted)) - 2 * inner + EXAMPLES * np.log(2 * np.pi))
-    assert float(sma.log_evidence(limit)) == pytest.approx(nats, abs=1e-9)
-
-
 def test_infinitely_wide_layers_leave_the_head_matrices_alone():
     """Two layers, by a minimiser that knows (J3) only: U^(2) and U^(1) are block diagonal and do not fluctuate."""
     inputs, labels = drawn(4)
@@ -164,24 +136,10 @@ def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
     for numbers in (sweep.order_parameter[:, 0], sma.log_evidence(sweep)[:, 0]):
         gaps = np.abs(np.asarray(numbers) - np.asarray(numbers)[1]).reshape(3, -1).max(axis=1)
         assert gaps[0] / gaps[2] == pytest.approx(10, rel=0.05) and gaps[2] < 1e-3
-    far = solved(heads, 4, width=np.inf, start=solved(heads, 4, width=6.0))
-    np.testing.assert_allclose(far.order_parameter, limit.order_parameter, atol=1e-8)
     traced = jax.vmap(lambda width: sma.log_evidence(solved(heads, 4, width=width, throw=False)))(
         np.array([np.inf, 1e3])
     )
     np.testing.assert_allclose(traced, sma.log_evidence(sweep)[1::-1, 0], rtol=1e-9)
-
-
-def test_gradient_descent_on_narrow_weights_ends_where_all_layers_have_the_same_length():
-    """The output is linear in every array, so that sum_i theta_i d/dtheta_i of the error is the same for each."""
-    inputs, labels = drawn(3)
-    options = {"layers": (Heads(3, values=2),), "width": 5, "temperature": 0.05, "variance": (0.7, 1.44, 0.9)}
-    trained = train_weights(sma.Problem(inputs, labels, **options), key=jax.random.key(1), steps=3000)
-    assert float(trained.gradient_norm) < 1e-3
-    arrays, variances = jax.tree.leaves(trained.weights), (0.7, 1.2, 1.2, 0.9)
-    lengths = [float(jnp.sum(array**2)) / one for array, one in zip(arrays, variances, strict=True)]
-    np.testing.assert_allclose(lengths, lengths[0], rtol=1e-3)
-    assert lengths[0] > 1
 
 
 def weights_of(heads):

@@ -9,7 +9,7 @@ import pytest
 
 import statmech_attention as sma
 from layers.check_layer import check_layer
-from statmech_attention.layers import Heads, Layer, Part
+from statmech_attention.layers import Heads, Layer
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.coordinates import point_of
@@ -65,56 +65,6 @@ class GainHeads(Heads):
         return GainHeads(len(heads), tuple(self.strengths[head] for head in heads))
 
 
-@dataclass(frozen=True)
-class SelfHeads(Layer):
-    """Heads that hear the token itself too, beside a scaled skip: two branches a value matrix, and one that is kept."""
-
-    count: int
-    skip: float = 0.5
-    own: float = 0.3
-    keeps = True
-
-    @property
-    def value_matrices(self):
-        return self.count
-
-    def mixing(self, deviation):
-        found = np.zeros((1 + 2 * self.count, 1 + self.count))
-        found[0, 0] = self.skip
-        for head in range(self.count):
-            found[1 + head, 1 + head] = found[1 + self.count + head, 1 + head] = deviation
-        return found
-
-    @property
-    def branch_heads(self):
-        return (-1, *range(self.count), *(-1 for _ in range(self.count)))
-
-    @property
-    def divisor(self):
-        return max(self.count, 1)
-
-    @property
-    def gains(self):
-        return (math.sqrt(self.divisor), *(1.0 for _ in range(self.count)), *(self.own for _ in range(self.count)))
-
-    def forward(self, values, hidden, matrix):
-        if not self.count:
-            return self.skip * hidden
-        heard = matrix + self.own * jnp.eye(hidden.shape[1])[None, None]
-        return self.skip * hidden + Heads(self.count).forward(values, hidden, heard)
-
-    def attended(self, columns, matrix):
-        along = columns[:, None]
-        if not self.count:
-            return along
-        through = Heads(self.count).attended(columns, matrix)
-        return jnp.concatenate([along, through, jnp.repeat(along, self.count, axis=1)], axis=1)
-
-    def keep(self, heads):
-        branches = (0, *(1 + head for head in heads), *(1 + self.count + head for head in heads))
-        return Part(self.with_heads(heads), branches, tuple(heads))
-
-
 GAINS = GainHeads(2, (1.0, 0.3))
 
 
@@ -122,7 +72,7 @@ GAINS = GainHeads(2, (1.0, 0.3))
     "layer",
     [
         *(sma.Heads(3), sma.Heads(2, values=3), sma.SkipHeads(0), sma.SkipHeads(2), sma.SkipHeads(2, values=2)),
-        *(sma.Linear(), SharedValues(3), GAINS, SelfHeads(0), SelfHeads(2, -1.0, 0.7)),
+        *(sma.Linear(), SharedValues(3), GAINS),
     ],
     ids=str,
 )
@@ -174,20 +124,3 @@ def test_gains_are_those_of_the_attention():
     )
     assert sma.AttentionedInputs(jnp.asarray(values), (GAINS,)).layers == (GAINS,)
     assert sma.layers.Chain.of((GAINS,)).keep([[1]])[0].layers == (GainHeads(1, (0.3,)),)
-
-
-def test_a_skip_over_scaled_tokens_is_the_same_layer():
-    """Without other layers below: the tokens a x, and (Omega + b I) / a for the attention."""
-    rng = np.random.default_rng(3)
-    inputs, matrix, labels = rng.normal(size=(8, 4, 5)), rng.normal(size=(8, 2, 4, 4)), rng.normal(size=6)
-    own = sma.attentioned_inputs(inputs, lambda _: [matrix], layers=(SelfHeads(2),))
-    theirs = sma.attentioned_inputs(
-        0.5 * inputs, lambda _: [(matrix + 0.3 * np.eye(4)) / 0.5], layers=(sma.SkipHeads(2),)
-    )
-    options = {"width": 12, "temperature": 0.2}
-    first, second = (
-        sma.solve(sma.Problem(one.values[:6], labels, layers=one.layers, **options)) for one in (own, theirs)
-    )
-    assert float(first.action) == pytest.approx(float(second.action), rel=1e-9)
-    means = first.predict(own.values[6:]).mean, second.predict(theirs.values[6:]).mean
-    np.testing.assert_allclose(*means, rtol=1e-6, atol=1e-9)

@@ -1,6 +1,5 @@
 """Samplers of mixed chains against importance sampling over all weights, at widths too narrow for some of the paths."""
 
-import itertools
 from functools import cache, partial
 
 import jax
@@ -79,16 +78,17 @@ def assert_same(found, wanted):
     np.testing.assert_array_less(np.abs(found.mean - mean), 4 * scale)
 
 
-SAMPLERS = {
-    "order parameters": (sampling.posterior, 2000),
-    "weights": (sampling.weights_posterior, 500),
-    "tempered": (partial(sampling.tempered_posterior, rungs=3), 1000),
-}
-
-
-@pytest.mark.parametrize(("sampler", "name"), list(itertools.product(SAMPLERS, CHAINS))[:-1])
-def test_samplers_have_the_posterior_of_the_weights(sampler, name):
-    (function, draws), (problem, test) = SAMPLERS[sampler], drawn(name)
+@pytest.mark.parametrize(
+    ("function", "draws", "name"),
+    [
+        (sampling.posterior, 2000, "skip, narrow heads, linear block"),
+        (sampling.weights_posterior, 500, "heads, skip, two outputs"),
+        (partial(sampling.tempered_posterior, rungs=3), 1000, "skip, narrow heads, linear block"),
+    ],
+    ids=["order parameters", "weights", "tempered"],
+)
+def test_samplers_have_the_posterior_of_the_weights(function, draws, name):
+    problem, test = drawn(name)
     chains = sma.Chains(draws=draws, warmup=200, warn=False)
     found = function(problem, key=jax.random.key(13), test=test, chains=chains)
     for quantity in ("order_parameter", "output"):

@@ -263,13 +263,6 @@ def test_a_large_negative_mask_is_padding_as_minus_infinity_is():
         agree(one.attention[0], wanted.attention[0])
 
 
-def test_a_single_layer_in_training_is_refused(transformers):
-    model = bert(transformers)
-    model.encoder.layer[1].train()
-    with pytest.raises(ValueError, match=r"wanted all of it in evaluation.* Call model\.eval"):
-        sma.attention_from_transformers(model, input_ids=torch.tensor(IDS))
-
-
 def test_windows_of_keys_are_refused_although_they_are_as_many_as_tokens(transformers):
     sizes = {"vocab_size": 20, "hidden_size": WIDTH, "num_attention_heads": HEADS, "num_hidden_layers": 1}
     config = transformers.LongformerConfig(**sizes, intermediate_size=16, attention_window=[4])

@@ -64,17 +64,6 @@ def test_a_head_that_sees_nothing_loses_nothing(problem):
         assert np.abs(others).min() > 1e-3
 
 
-def test_warm_and_cold_starts_end_in_the_same_place(problem):
-    inputs, labels = problem
-    found = head_evidence(sma.Problem(inputs, labels, width=5, temperature=0.1))
-    for head, warm in enumerate(found.without):
-        cold = sma.solve(sma.Problem(without_head(inputs, head), labels, width=5, temperature=0.1))
-        np.testing.assert_allclose(warm.action, cold.action, rtol=1e-10)
-        assert found.lost[head] == pytest.approx(
-            float(sma.log_evidence(found.whole) - sma.log_evidence(cold)), abs=1e-8
-        )
-
-
 def test_at_infinite_width_it_is_exact(problem):
     inputs, labels = problem
     found = head_evidence(sma.Problem(inputs, labels, width=math.inf, temperature=0.3))

@@ -2,17 +2,15 @@
 
 import itertools
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.pruning import head_confidence, taylor_importance
+from attention_book.pruning import head_confidence
 from attention_book.training import trained_network
 from statmech_attention import pruning
 
-from .networks import contributions_of, network_of
+from .networks import network_of
 
 
 @pytest.mark.parametrize("heads", [(2, 3), (3, 1, 2), (4,)])
@@ -35,17 +33,6 @@ def test_scores_are_sums_over_ordered_pairs_of_paths(heads, definition):
     )
 
 
-def test_scores_by_hand():
-    matrix = np.array([[4.0, -1.0], [-1.0, 2.0]])
-    np.testing.assert_allclose(sma.head_scores(matrix, layers=(2,)), [1, 1 / 2])
-    np.testing.assert_allclose(sma.head_scores(matrix, layers=(2,), definition="either"), [1, 4 / 6])
-    # In the Gaussian-process limit all heads are alike, by either definition.
-    for definition in pruning.DEFINITIONS:
-        np.testing.assert_allclose(
-            sma.head_scores(np.eye(8), layers=(2, 4), definition=definition), [1] * 2 + [1 / 2] * 4
-        )
-
-
 def test_beside_a_skip_an_entry_counts_by_its_weight_in_the_kernel():
     """One skip, two heads, coefficients 1 and 1/sqrt 2: the skip's own entry belongs to no head."""
     matrix = np.array([[9.0, 1.0, -2.0], [1.0, 4.0, 0.5], [-2.0, 0.5, 3.0]])
@@ -60,28 +47,6 @@ def test_beside_a_skip_an_entry_counts_by_its_weight_in_the_kernel():
     np.testing.assert_allclose(doubled, [1, 3 / 4])
     with pytest.raises(ValueError, match="^layers: wanted a layer with heads to score, got none"):
         sma.head_scores(np.eye(1), layers=(sma.Linear(),))
-
-
-def test_taylor_importance_is_the_gradient_of_a_gate_in_the_network_layer_by_layer():
-    heads = (3, 1, 2)
-    parameters, inputs, labels = network_of(heads)
-    attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
-    weights = parameters.weights()
-
-    def errors(gates):
-        values, start = [], 0
-        for layer in weights.values:
-            gate = gates[start : start + len(layer)]
-            values.append(layer * gate[:, None, None])
-            start += len(layer)
-        return (sma.forward(weights._replace(values=tuple(values)), inputs, attention, readout="mean") - labels) ** 2
-
-    slope = jax.jacobian(errors)(jnp.ones(sum(heads)))
-    contributions = contributions_of(parameters, inputs)
-    found = taylor_importance(contributions, labels, layers=heads)
-    np.testing.assert_allclose(found, jnp.mean(jnp.abs(slope), axis=0), rtol=1e-9)
-    signed = taylor_importance(contributions, labels, layers=heads, signed=True)
-    np.testing.assert_allclose(signed, -jnp.mean(slope, axis=0), rtol=1e-9, atol=1e-12)
 
 
 def test_weight_norms_are_those_of_the_trained_parameters():

@@ -70,6 +70,8 @@ def test_drops_curve_and_taylor_importance_of_a_chain_with_a_skip():
     slope = jax.jacobian(errors)(jnp.ones((2, 2))).reshape(EXAMPLES, 4)
     found = taylor_importance(contributions, labels, layers=CHAIN)
     np.testing.assert_allclose(found, jnp.mean(jnp.abs(slope), axis=0), rtol=1e-9)
+    signed = taylor_importance(contributions, labels, layers=CHAIN, signed=True)
+    np.testing.assert_allclose(signed, -jnp.mean(slope, axis=0), rtol=1e-9, atol=1e-12)
 
 
 def test_every_removal_tries_all_choices_that_leave_a_network():

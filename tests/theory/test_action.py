@@ -3,27 +3,14 @@
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
 
 # Heads, widths (N_1, .., N_{L+1}), variances (sigma_0^2, .., sigma_a^2).
 HEADS, WIDTHS, VARIANCES = (3, 1, 2), (7, 5, 9, 6), (0.7, 1.3, 0.9, 1.6, 0.8)
-
-
-def test_energy_is_the_log_density_of_a_gaussian():
-    rng = np.random.default_rng(43)
-    heads, temperature = (2, 2), 0.05
-    xi = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(6, 4, 3))), heads)
-    labels, order_parameter = rng.normal(size=6), reference.random_order_parameters(rng, heads)[0]
-    found = sma.theory.energy(sma.Problem(xi, labels, temperature=temperature, variance=1.4), order_parameter)
-    covariance = reference.kernel(xi.values, xi.values, order_parameter, heads, 1.4) + temperature * np.eye(6)
-    density = multivariate_normal(mean=np.zeros(6), cov=covariance).logpdf(labels)
-    assert float(found) == pytest.approx(-2 / 6 * density - math.log(2 * math.pi), rel=1e-11)
 
 
 def test_at_the_gp_limit_the_entropy_counts_the_dimensions_and_is_flat():

@@ -14,7 +14,7 @@ from statmech_attention.sampling._chains import whole_widths
 from statmech_attention.theory import coordinates
 
 VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)
-DRAWS, AT_ONCE = 200_000, 20_000
+DRAWS, AT_ONCE = 60_000, 20_000
 
 
 def entries(overlaps):

@@ -19,14 +19,19 @@ def drawn(rho, signal, examples, width, temperature, key=0):
     return model.sample(jax.random.key(key), 1000)
 
 
-def action(U, problem):
-    """(11) for one layer of two paths, from NumPy alone; the readout's scale u is eliminated."""
+def action_of(problem):
+    """(11) for one layer of two paths as a function of U, from NumPy alone; the readout's scale u is eliminated."""
     x, y, T = np.asarray(problem.attentioned.values), np.asarray(problem.labels), problem.temperature
-    kernel = np.einsum("iaj,ab,kbj->ik", x, U, x, optimize=True) / (2 * x.shape[2]) + T * np.eye(len(y))
-    energy = np.linalg.slogdet(kernel)[1] + y @ np.linalg.solve(kernel, y)
-    u = (np.sqrt(1 + 4 * np.trace(U)) - 1) / 2
-    entropy = np.trace(U) / u - np.linalg.slogdet(U)[1] + u + np.log(u)
-    return entropy + energy / problem.width[0]
+    products = np.einsum("iaj,kbj->abik", x, x, optimize=True) / (2 * x.shape[2])
+
+    def action(U):
+        kernel = np.tensordot(U, products) + T * np.eye(len(y))
+        energy = np.linalg.slogdet(kernel)[1] + y @ np.linalg.solve(kernel, y)
+        u = (np.sqrt(1 + 4 * np.trace(U)) - 1) / 2
+        entropy = np.trace(U) / u - np.linalg.slogdet(U)[1] + u + np.log(u)
+        return entropy + energy / problem.width[0]
+
+    return action
 
 
 @pytest.mark.parametrize("numbers", TWO)
@@ -36,12 +41,13 @@ def test_a_second_minimum_is_found_and_is_one_of_the_formula(numbers):
     assert len(found) == 2 and found[0].action < found[1].action
     accuracies = sorted(float(sma.accuracy(one.predict(test).mean, labels)) for one in found)
     assert accuracies[0] < 0.7 and accuracies[1] > 0.98
+    action = action_of(problem)
     for one in found:
         lower = np.linalg.cholesky(np.asarray(one.order_parameter))
 
         def action_at(entries):
             factor = np.array([[entries[0], 0.0], [entries[1], entries[2]]])
-            return action(factor @ factor.T, problem)
+            return action(factor @ factor.T)
 
         here = np.array([lower[0, 0], lower[1, 0], lower[1, 1]])
         lowest = scipy.optimize.minimize(action_at, here, method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-10})

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import reference
+from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
 
@@ -77,3 +78,12 @@ def test_variances_are_never_negative():
     train, labels, _, order_parameter = draw(92)
     found = predict(1e6 * train, labels, 1e6 * train, order_parameter, temperature=1e-6)
     assert np.all(found.variance >= 0)
+
+
+def test_evidence_of_two_outputs_at_infinite_width_is_a_gaussian_density():
+    train, _, _, _ = draw(93)
+    options, labels = {"layers": (*HEADS, sma.Outputs(2))}, np.random.default_rng(93).normal(size=(TRAIN, 2))
+    covariance = np.asarray(sma.kernel(train, train, np.eye(12), **options)).reshape(2 * (2 * TRAIN,))
+    wanted = multivariate_normal(cov=covariance + 0.1 * np.eye(2 * TRAIN)).logpdf(labels.ravel())
+    found = sma.solve(sma.Problem(train, labels, width=np.inf, temperature=0.1, **options))
+    assert float(sma.log_evidence(found)) == pytest.approx(wanted, rel=1e-10)

@@ -1,6 +1,5 @@
 """The problem object: checked once, a pytree, replaced and added."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -29,26 +28,6 @@ def test_replace_keeps_the_rest_and_checks_again():
         problem().replace(temperature=-1.0)
 
 
-def test_a_batch_of_problems_is_solved_as_one_by_one():
-    each = [problem(), sma.Problem(XI[::-1] * 1.5, -LABELS, **NUMBERS | {"width": 9.0, "temperature": 0.1})]
-    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
-    found = jax.vmap(lambda one: sma.solve(one, throw=False))(batch)
-    for place, one in enumerate(each):
-        np.testing.assert_allclose(found.order_parameter[place], sma.solve(one).order_parameter, rtol=0, atol=1e-9)
-
-
-def test_the_problem_is_an_argument_of_jit_and_grad():
-    found = problem()
-
-    def nats(one):
-        return sma.log_evidence(sma.solve(one, throw=False, tolerance=1e-11))
-
-    slope, step = jax.grad(nats)(found), 1e-5
-    up, down = (nats(found.replace(temperature=0.3 + sign * step)) for sign in (1, -1))
-    assert float(jax.jit(nats)(found)) == pytest.approx(float(nats(found)), rel=1e-10)
-    assert float(slope.temperature) == pytest.approx(float(up - down) / (2 * step), rel=1e-6)
-
-
 def test_the_sum_is_the_problem_of_both_sets_of_examples():
     first, second = (sma.Problem(XI[part], LABELS[part], **NUMBERS) for part in (slice(0, 5), slice(5, None)))
     whole, added = sma.solve(problem()), sma.solve(first + second)
@@ -57,14 +36,6 @@ def test_the_sum_is_the_problem_of_both_sets_of_examples():
         _ = first + second.replace(temperature=1.0)
     with pytest.raises(ValueError, match="^sum of problems: wanted the same number in features"):
         _ = first + sma.Problem(XI[5:, :, :4], LABELS[5:], **NUMBERS)
-
-
-def test_a_solution_contains_its_problem():
-    solution = sma.solve(problem())
-    second = sma.solve(solution.problem)
-    np.testing.assert_array_equal(second.order_parameter, solution.order_parameter)
-    energy = sma.theory.energy(solution.problem, solution.order_parameter)
-    assert float(energy) == pytest.approx(float(solution.energy), rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention import sampling
+from statmech_attention.sampling._bartlett import bartlett
+from statmech_attention.sampling._density import posterior_density, potential
+from statmech_attention.sampling._outputs import cross_kernels, output
+from statmech_attention.theory.coordinates import order_parameter
 
 RNG = np.random.default_rng(5)
 EXAMPLES, FEATURES = 83, 3
@@ -66,11 +69,22 @@ def test_the_theory_of_a_sum_is_that_of_the_whole_array(name):
     )
 
 
-def test_the_exact_posterior_of_a_reduced_problem_is_that_of_its_examples():
-    key, test, both = jax.random.key(0), VALUES[:3], (added("outputs"), whole("outputs"))
-    each = [sampling.importance(one, key=key, points=4, test=test, warn=False) for one in both]
-    equal(*each, rtol=1e-7, atol=1e-7)  # the mode of the proposals is that of a search
-    equal(*(sampling.corrected(sma.solve(one, **SOLVE), test) for one in both), rtol=1e-7)
+def test_the_posterior_of_a_reduced_problem_is_that_of_its_examples():
+    test = sma.AttentionedInputs(jnp.asarray(VALUES[:3]), CHAINS["outputs"])
+
+    def told(problem):
+        data, factors = posterior_density(problem), bartlett(problem.architecture)
+        point = jnp.asarray(0.3 * np.random.default_rng(6).normal(size=factors.coordinates))
+        kernels = cross_kernels(problem.attentioned, test, problem.variance)
+
+        @jax.jit
+        def numbers(point):
+            density = jax.value_and_grad(potential)(point, data, factors)
+            return density, output(order_parameter(point, factors), data, kernels)
+
+        return numbers(point)
+
+    equal(told(added("outputs")), told(whole("outputs")))
 
 
 def test_sweep_and_fit_count_the_examples_rotated_away():

@@ -95,13 +95,6 @@ def test_glyphs_are_dark_on_white_and_follow_the_seed():
     assert np.any(glyphs(12, 8, seed=4).pixels != drawn.pixels[:96])
 
 
-def test_glyphs_of_one_class_differ_less_than_those_of_two():
-    flat = glyphs(classes=30, drawings=8, seed=3).grey(np.arange(240)).reshape(30, 8, -1)
-    assert len(np.unique(flat.reshape(240, -1), axis=0)) == 240
-    apart = np.sum((flat[:, None, :1] - flat[None, :, 1:]) ** 2, axis=-1).min(axis=2)
-    assert np.mean(apart.argmin(axis=1) == np.arange(30)) > 0.5
-
-
 @pytest.mark.parametrize("classes", [6, 7, 30])
 def test_split_of_glyphs_uses_every_class_once(classes):
     split = glyph_split(glyphs(classes, 2))

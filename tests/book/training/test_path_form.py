@@ -7,7 +7,7 @@ import pytest
 
 import statmech_attention as sma
 from attention_book.tasks._sequences import normalised_patches
-from attention_book.training.path_form import effective_vectors, initial, outputs, trained_network
+from attention_book.training.path_form import initial, outputs, trained_network
 from statmech_attention.layers import Chain, Heads, Linear, SkipHeads
 
 from .conftest import SKIPS, parameters_of, relative
@@ -52,24 +52,6 @@ def test_outputs_and_gradients_in_path_form_are_those_layer_by_layer(task, heads
         for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
             assert left.dtype == jnp.float32 and left.shape == right.shape
             assert not left.size or relative(left, right) < 1e-5, name
-
-
-def test_effective_vectors_are_those_of_equation_5():
-    heads = (3, 1, 2)
-    parameters = parameters_of(heads)
-    weights = parameters.weights()
-    paths = int(np.prod(heads))
-    wanted = sma.model.effective_weights(weights) @ weights.projection / np.float32(np.sqrt(20 * 192 * paths))
-    assert relative(effective_vectors(parameters), wanted) < 1e-5
-
-
-def test_effective_vectors_beside_skips_are_written_out():
-    parameters = parameters_of(SKIPS)
-    lower, upper = parameters.values
-    rows = [parameters.readout, *(parameters.readout @ value / np.sqrt(3) for value in upper)]
-    # The branch of layer 1 is the slowest: the skip, then its heads.
-    wanted = np.array([*rows, *(row @ value / np.sqrt(2) for value in lower for row in rows)]) @ parameters.projection
-    assert relative(effective_vectors(parameters, layers=SKIPS), wanted) < 1e-5
 
 
 def test_initial_parameters_have_the_prior_variance_of_a_third():
