@@ -76,6 +76,8 @@ def test_the_exponents_add_up_to_the_logarithm_of_the_determinant():
     assert np.sum(found.exponents) == pytest.approx(np.mean(determinants), abs=1e-9)
     # The directions began elsewhere. The first has forgotten it; the next two turn about one another and have not.
     np.testing.assert_allclose(found.exponents[0], np.mean(logs, axis=0)[0], atol=1e-6)
+    blocks = np.array(logs)[:, 0].reshape(10, 30).mean(axis=1)
+    assert found.errors[0] == pytest.approx(blocks.std(ddof=1) / np.sqrt(10), rel=1e-3)
     np.testing.assert_allclose(found.window.newest_first(), window.newest_first(), atol=1e-12)
 
 

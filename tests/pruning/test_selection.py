@@ -64,7 +64,7 @@ def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted(
     inputs, attention, labels = made(5, 24)
     columns = attention[0][..., 0]
     flat = sma.Problem(np.einsum("ehk,ekd->ehd", columns, inputs), labels, width=10, layers=(HEADS,))
-    found = sma.select_heads(flat, keep=2, directions=3, folds=2)
+    found = sma.select_heads(flat, keep=2, directions=3, folds=2, seed=7)
 
     def best(train, own):
         features = fitted_features(train, 3)
@@ -73,7 +73,7 @@ def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted(
         return solved[int(np.argmax(sma.log_evidence(solved)))], features
 
     seen = posed(inputs, attention, labels).attentioned
-    order = np.random.default_rng(0).permutation(24)
+    order = np.random.default_rng(7).permutation(24)
     place, hits, times = np.zeros(24, int), np.zeros((2, 24)), np.zeros(HEADS)
     for sign in (-1, 1):
         place[[number for number in order if labels[number] == sign][1::2]] = 1

@@ -111,6 +111,15 @@ def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(wi
     assert 0 < left < 0.35 * (found.theory - found.log_evidence.mean)
 
 
+def test_errors_of_weighted_means_are_those_of_repeated_estimates():
+    known, test = one_path(30)
+    keys = jax.random.split(jax.random.key(6), 24)
+    found = [sampling.importance(known, test=test, key=key, points=16, warn=False) for key in keys]
+    for name in ("log_evidence", "order_parameter", "output"):
+        means, errors = (np.array([getattr(getattr(one, name), side) for one in found]) for side in ("mean", "error"))
+        assert np.all(np.abs(means.std(axis=0, ddof=1) / errors.mean(axis=0) - 1) < 0.45)
+
+
 def test_few_effective_points_are_warned_of():
     train, labels, _ = problem.inputs(1)
     found = sma.Problem(train, labels, layers=(1,), width=30, temperature=problem.TEMPERATURE)
