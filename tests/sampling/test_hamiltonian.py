@@ -7,7 +7,7 @@ from scipy.stats import loggamma
 
 import statmech_attention as sma
 from statmech_attention.sampling import _chains
-from statmech_attention.sampling._hamiltonian import hamiltonian
+from statmech_attention.sampling._hamiltonian import _leap, hamiltonian
 
 
 def record(position, data):
@@ -52,3 +52,18 @@ def test_the_law_of_skewed_coordinates_is_exact():
 def test_chains_without_warmup_keep_the_first_step_size():
     found = drawn(normal, jnp.zeros(()), 2, warmup=0, draws=100)
     assert set(np.unique(found["steps"])) <= {4, 5}  # a quarter turn, 1.26 to 1.88, in steps of at most 0.4
+
+
+def test_a_step_is_undone_by_one_with_the_momentum_reversed_and_keeps_the_energy():
+    evaluate = jax.value_and_grad(lambda x: jnp.sum(0.5 * x**2 + jnp.cos(2 * x)))
+    position, momentum = jnp.array([0.3, -1.2]), jnp.array([0.5, 2.0])
+
+    def step(part, position, momentum):
+        return _leap(part, lambda at, known: known[1] - at, evaluate, position, momentum, evaluate(position))
+
+    there, turned, _ = step(0.3, position, momentum)
+    back, again, _ = step(0.3, there, -turned)
+    np.testing.assert_allclose(jnp.stack([back, -again]), jnp.stack([position, momentum]), rtol=1e-12)
+    there, turned, known = step(0.01, position, momentum)
+    change = known[0] - evaluate(position)[0] + 0.5 * (turned @ turned - momentum @ momentum)
+    assert abs(change) < 1e-4
