@@ -62,6 +62,7 @@ def test_the_accuracy_is_that_of_new_examples(optimised):
 def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted():
     """Folds, features, temperatures, heads and predictions by hand, and the columns of the token read alone."""
     inputs, attention, labels = made(5, 24)
+    inputs = inputs + np.random.default_rng(6).normal(scale=2.0, size=inputs.shape)  # so that some answers are wrong
     columns = attention[0][..., 0]
     flat = sma.Problem(np.einsum("ehk,ekd->ehd", columns, inputs), labels, width=10, layers=(HEADS,))
     found = sma.select_heads(flat, keep=2, directions=3, folds=2, seed=7)
