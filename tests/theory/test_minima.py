@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 import scipy.optimize
+from scipy.linalg import solve_triangular
 
 import statmech_attention as sma
 from attention_book.solvable_model import SolvableModel
@@ -26,7 +27,8 @@ def action_of(problem):
 
     def action(U):
         kernel = np.tensordot(U, products) + T * np.eye(len(y))
-        energy = np.linalg.slogdet(kernel)[1] + y @ np.linalg.solve(kernel, y)
+        factor = np.linalg.cholesky(kernel)
+        energy = 2 * np.sum(np.log(np.diag(factor))) + np.sum(solve_triangular(factor, y, lower=True) ** 2)
         u = (np.sqrt(1 + 4 * np.trace(U)) - 1) / 2
         entropy = np.trace(U) / u - np.linalg.slogdet(U)[1] + u + np.log(u)
         return entropy + energy / problem.width[0]
