@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
-from statmech_attention.theory import minimum
+from statmech_attention.theory import derivatives, minimum
 from statmech_attention.theory.rows import reduced
 
 # The problem most tests share, so that it is compiled once: six examples, four paths, five features.
@@ -95,7 +95,7 @@ def test_one_path_and_one_example_solve_a_scalar_equation(width, label, temperat
 def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch):
     rng, heads = np.random.default_rng(6), (2, sma.SkipHeads(1), sma.Outputs(2))
     problem = rng.normal(size=(9, 4, 4)), rng.normal(size=(9, 2))
-    used, product = [], minimum.hessian_product
+    used, product = [], derivatives.hessian_product
 
     def watched(vector, curvature, problem, factors):
         used.append(problem.inputs.dtype)
@@ -107,7 +107,7 @@ def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch):
         used.clear()
         return sma.solve(sma.Problem(*problem, layers=heads, width=5.0, temperature=0.1), method="products"), set(used)
 
-    monkeypatch.setattr(minimum, "hessian_product", watched)
+    monkeypatch.setattr(derivatives, "hessian_product", watched)
     (double, one), (single, other) = solved(2**24), solved(0)
     jax.clear_caches()
     assert one == {jnp.dtype("float64")} and other == {jnp.dtype("float32")}
