@@ -2,8 +2,11 @@ r"""Weights of the kernels of single paths by evidence: multiple-kernel learning
 
 $w, T = \mathrm{argmax} \ln p(Y | w, T)$ for $Y \sim \mathcal N(0, K_w + T I)$ and
 $K_w = \sum_\pi w_\pi c_\pi^2 C_{\pi\pi}$, which is (10) with $U = \mathrm{diag}(w)$: the theory
-without entropy, and without pairs of different paths. The evidence is not concave; a local maximum
-is found. Source: Rasmussen and Williams (2006), (5.8) and (5.9); Cortes, Mohri, Rostamizadeh (2012).
+without entropy, and without pairs of different paths. The evidence is not concave, and from the
+same start rounding can decide which maximum a search ends in. So the minimum of
+$\frac N2 \sum_\pi (w_\pi / w^0_\pi - \ln w_\pi) - \ln p(Y | w, T)$, with $w^0$ of the limit $N \to \infty$,
+is followed from a large $N$ to nearly 0. Source: Rasmussen and Williams (2006), (5.8) and (5.9);
+Cortes, Mohri, Rostamizadeh (2012).
 """
 
 from collections.abc import Callable
@@ -19,9 +22,10 @@ from statmech_attention import NotConverged, Problem
 from statmech_attention.theory import gp_order_parameters
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 
-_BOUNDS = (np.exp(-12.0), np.exp(12.0))  # of a weight: the smallest is as good as 0
+_BOUNDS = (np.exp(-25.0), np.exp(12.0))  # of a weight: the smallest is as good as 0
 _TEMPERATURES = (1e-4, 1e2)
-_OPTIONS = {"maxiter": 1000, "maxfun": 2000, "maxcor": 20, "ftol": 1e-11, "gtol": 1e-3}
+_WIDTHS = np.geomspace(1e3, 1e-6, 19)
+_OPTIONS = {"maxiter": 2000, "maxfun": 4000, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-4}
 _STEEPEST = 0.01  # nats for a factor of e, where a search may end
 
 
@@ -41,25 +45,24 @@ class KernelWeights(NamedTuple):
 def kernel_weights(problem: Problem) -> KernelWeights:
     """Maximise the evidence over the weights, and over the temperature if the problem has none."""
     evidence, fixed = weights_evidence(problem), problem.temperature
-    start = np.log(np.diag(gp_order_parameters(problem.layers, variance=problem.variance)[0]))
+    start = np.diag(gp_order_parameters(problem.layers, variance=problem.variance)[0])
     paths = len(start)
 
-    def lacking(point):
-        weights = np.exp(point[:paths])
+    def action(point, width):
+        weights, shares = np.exp(point[:paths]), np.exp(point[:paths]) / start
         value, slopes, noise = evidence(weights, fixed or np.exp(point[-1]))
-        return -value, -np.append(weights * slopes, [] if fixed else noise)
+        entropy = width / 2 * np.sum(shares - np.log(shares))
+        return entropy - value, np.append(width / 2 * (shares - 1) - weights * slopes, [] if fixed else -noise)
 
     bounds = np.log([_BOUNDS] * paths + [_TEMPERATURES] * (fixed is None))
-    point = np.append(start, [] if fixed else np.log(0.1))
-    for _ in range(10):  # rounding can end a line search early
-        found = minimize(lacking, point, jac=True, method="L-BFGS-B", bounds=bounds, options=_OPTIONS)
-        free = np.where(found.jac > 0, found.x > bounds[:, 0], found.x < bounds[:, 1])
-        steepest, point = np.max(np.abs(found.jac), where=free, initial=0.0), found.x
-        if steepest < _STEEPEST:
-            break
-    chosen: Any = KernelWeights(
-        jnp.asarray(np.exp(point[:paths])), float(fixed or np.exp(point[-1])), -float(found.fun)
-    )
+    point = np.append(np.log(start), [] if fixed else np.log(0.1))
+    for width in _WIDTHS:
+        found = minimize(action, point, width, jac=True, method="L-BFGS-B", bounds=bounds, options=_OPTIONS)
+        point = found.x
+    free = np.where(found.jac > 0, point > bounds[:, 0], point < bounds[:, 1])
+    steepest = np.max(np.abs(found.jac), where=free, initial=0.0)
+    weights, temperature = np.exp(point[:paths]), float(fixed or np.exp(point[-1]))
+    chosen: Any = KernelWeights(jnp.asarray(weights), temperature, float(evidence(weights, temperature)[0]))
     if not steepest < _STEEPEST:
         raise NotConverged(f"The evidence still has a slope of {steepest:.1e} nats for a factor of e.", chosen)
     return chosen

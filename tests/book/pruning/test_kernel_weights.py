@@ -55,3 +55,25 @@ def test_slopes_of_the_evidence_in_weights_are_finite_differences():
 
 def test_kernel_weights_keep_a_given_temperature():
     assert kernel_weights(problem(temperature=0.7)).temperature == 0.7
+
+
+def test_weights_followed_from_the_limit_have_more_evidence_than_one_search_from_it():
+    known = problem((30,), examples=60, features=4, seed=1)
+    evidence = weights_evidence(known)
+
+    def lacking(logs):
+        value, slopes, noise = evidence(np.exp(logs[:-1]), np.exp(logs[-1]))
+        return -value, -np.append(np.exp(logs[:-1]) * slopes, noise)
+
+    bounds = [(-12, 12)] * 30 + [(np.log(1e-4), np.log(100))]
+    search = scipy.optimize.minimize(lacking, [*np.zeros(30), np.log(0.1)], jac=True, method="L-BFGS-B", bounds=bounds)
+    assert kernel_weights(known).log_evidence > 2 - search.fun
+
+
+def test_rounding_does_not_choose_the_kernel_weights():
+    known = problem((30,), examples=60, features=4, seed=1)
+    values = np.asarray(known.attentioned.values)
+    noise = 1e-12 * np.random.default_rng(1).normal(size=values.shape)
+    moved = sma.Problem(values * (1 + noise), known.labels, layers=known.layers)
+    one, other = kernel_weights(known), kernel_weights(moved)
+    np.testing.assert_allclose(one.weights, other.weights, atol=1e-3 * float(np.max(one.weights)))
