@@ -1,6 +1,7 @@
 """Settings of every test. The package must not be imported here: its run-time type checks are switched on later."""
 
 import os
+import resource
 from pathlib import Path
 
 # To be set before JAX is imported. Nearly all of the tests' time is compilation, of programs that run once.
@@ -26,10 +27,10 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 @pytest.fixture(autouse=True, scope="module")
 def _room_for_compiled_programs():
-    """Forget programs once they hold half of the memory maps that Linux gives a process, 65,530."""
+    """Forget programs where a process holds two gigabytes: each has memory maps, of which Linux gives it 65,530."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_text().count("\n") > 2**15:
+    held = Path("/proc/self/statm")
+    if held.exists() and int(held.read_text().split()[1]) * resource.getpagesize() > 2**31:
         jax.clear_caches()
 
 
