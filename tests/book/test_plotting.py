@@ -70,14 +70,6 @@ def test_order_parameter_is_centred_at_zero_and_named_by_heads():
     assert [frame.get_x() for frame in axes.patches] == [-0.5, 2.5, 5.5]
 
 
-def test_correlations_of_paths_are_those_of_numpy():
-    draws = np.random.default_rng(0).normal(size=(4, 50)) * [[1], [10], [0.1], [3]]
-    draws -= draws.mean(axis=1, keepdims=True)
-    shown, off = plotting.path_correlations(draws @ draws.T, layers=PAIR).images[0].get_array(), ~np.eye(4, dtype=bool)
-    np.testing.assert_allclose(shown.data[off], np.corrcoef(draws)[off], rtol=1e-12)
-    assert (shown.mask == ~off).all()
-
-
 def test_slider_has_a_picture_for_every_value_and_loads_nothing():
     def draw(value):
         figure, axes = plt.subplots(figsize=(2, 1 + value))

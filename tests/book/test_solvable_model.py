@@ -92,22 +92,6 @@ def test_several_layers_differ_by_the_entropy_alone():
     assert float(flat.energy(found.order_parameters[0])) == pytest.approx(float(found.energy), rel=1e-12)
 
 
-def outcome(correlation, temperature, width):
-    noise = jnp.eye(2) + correlation * (1 - jnp.eye(2))
-    numbers = {"examples": 400.0, "features": 240.0, "width": width, "temperature": temperature}
-    model = SolvableModel(noise, jnp.array([1.5, 0.1]), **numbers)
-    found = model.solve(throw=False, tolerance=1e-10)
-    prediction = model.predict(found.order_parameters[0])
-    return prediction.accuracy + found.order_parameters[0][0, 1] + found.energy + prediction.squared_error
-
-
-def test_derivatives_of_the_solvable_model_are_differences():
-    at, steps = np.array([0.5, 0.2, 30.0]), np.concatenate([[np.zeros(3)], np.eye(3), -np.eye(3)])
-    numbers = tuple((at + 1e-4 * at * steps).T)
-    values, slopes = jax.jit(jax.vmap(jax.value_and_grad(outcome, (0, 1, 2))))(*numbers)
-    np.testing.assert_allclose(np.array(slopes)[:, 0], (values[1:4] - values[4:]) / (2e-4 * at), rtol=1e-5)
-
-
 def test_solvable_model_of_infinite_width_is_the_limit():
     limit = MODELS["one direction"].replace(width=np.inf).solve()
     assert np.allclose(limit.order_parameters[0], np.eye(2)) and float(limit.minimum.value) == pytest.approx(3.0)

@@ -115,11 +115,6 @@ def test_an_exception_travels_between_processes_with_its_solution():
     np.testing.assert_array_equal(found.solution.order_parameter, caught.value.solution.order_parameter)
 
 
-def test_a_solution_equals_itself_alone(sweep):
-    one = sweep[1, 0]
-    assert one == one and one != pickle.loads(pickle.dumps(one)) and one in {one}
-
-
 def test_a_pickle_is_refused_in_single_precision(sweep, tmp_path):
     path = tmp_path / "solution.pkl"
     path.write_bytes(pickle.dumps(sweep[1, 0]))

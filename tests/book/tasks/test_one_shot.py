@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_book.tasks._sequences import CHANNELS, normalised_patches
 from attention_book.tasks.glyph_images import glyphs
 from attention_book.tasks.one_shot import OneShot
 
@@ -92,16 +91,6 @@ def test_key_gives_the_same_sequences_in_both_precisions(task, sample):
     np.testing.assert_allclose(single.inputs, sample.inputs, atol=1e-4)
     other = task.sample(jax.random.key(6), 2000, classes=range(2, 12))
     assert np.any(other.sequences.drawings != sample.sequences.drawings)
-
-
-def test_compact_form_of_tokens_is_the_token(task, sample):
-    few = jax.tree.map(lambda array: array[:5], sample.sequences)
-    compact = task.compact
-    patches = normalised_patches(compact, few.drawings, jnp.float32)
-    assert patches.shape == (5, 48, 64) and patches.dtype == jnp.float32
-    label = few.first[:, None, None] * compact.signs[None, :, None] * compact.difference[None, None]
-    tokens = jnp.repeat(patches, CHANNELS, axis=-1) + compact.constants[None] + label
-    np.testing.assert_allclose(tokens, sample.inputs[:5], atol=1e-4)
 
 
 def test_every_pair_of_classes_has_a_sequence(task):
