@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from statmech_attention.compiling import quick_jit
 from statmech_attention.theory.trust_region import exact_step, minimise
-
-BATCH = 512  # problems that are solved together
 
 
 @cache
@@ -75,14 +74,13 @@ def useless_heads(depth: int) -> Callable:
         accuracies = right(u[-leaves:]), right(jnp.ones(leaves))
         return *accuracies, u[-leaves], found.value, u, found.outcome
 
-    function = jax.jit(jax.vmap(one_network))
+    function = quick_jit(jax.vmap(one_network))
 
     def run(load, heads, gamma, heat, squared_signal=4.0, start=None):
         numbers = (load, heads, gamma, heat, squared_signal)
         numbers = np.broadcast_arrays(*(np.asarray(one, float) for one in numbers))
-        flat = [np.append(one.ravel(), np.repeat(one.ravel()[:1], BATCH - one.size)) for one in numbers]
-        begin = np.broadcast_to(np.zeros(len(above)) if start is None else start, (BATCH, len(above)))
-        *found, ended = (np.asarray(one)[: numbers[0].size] for one in function(begin, *flat))
+        begin = np.broadcast_to(np.zeros(len(above)) if start is None else start, (numbers[0].size, len(above)))
+        *found, ended = (np.asarray(one) for one in function(begin, *(one.ravel() for one in numbers)))
         assert np.all(ended == 0)
         return [one.reshape((*numbers[0].shape, *one.shape[1:])) for one in found]
 
