@@ -240,7 +240,7 @@ class SolvableModel:
         if directions > features:
             raise ValueError(f"features: wanted at least the {directions} directions of the signal, got {features}.")
         labels = jnp.where(jnp.arange(total) % 2 == 0, 1.0, -1.0)
-        drawn = jax.random.normal(checks.key("key", key), (total, paths, features))
+        drawn = jax.random.normal(checks.key("key", key), (total * paths * features,)).reshape(total, paths, features)
         seen = jnp.einsum("ab,ibj->iaj", _root(self.noise), drawn)
         means = labels[:, None, None] * self.signal.T[None] + self.offset.T[None]
         inputs = seen.at[:, :, :directions].add(means)

@@ -170,7 +170,7 @@ def _chains(key, rates, examples, length):
     order, first, switches, noise = jax.random.split(key, 4)
     fast = jax.random.permutation(order, jnp.arange(examples) * 2 // examples)
     start = (1 - jax.random.rademacher(first, (examples, 1), dtype=int)) // 2
-    uniform = jax.random.uniform(switches, (examples, length - 1, 1))[..., 0]
+    uniform = jax.random.uniform(switches, (examples * (length - 1),)).reshape(examples, -1)
     changes = jnp.cumsum(uniform < rates[fast][:, None], axis=1)
     return noise, fast, (start + jnp.pad(changes, ((0, 0), (1, 0)))) % 2
 
@@ -179,7 +179,7 @@ def _chains(key, rates, examples, length):
 def _noisy(key, which, states, parallel_noise, perpendicular_noise):
     """Return tokens of hidden states with noise, the empty token in front, and positions."""
     examples, length = which.shape
-    white = jax.random.normal(key, (examples, length, states.shape[1]))
+    white = jax.random.normal(key, (examples * length * states.shape[1],)).reshape(examples, length, -1)
     states = states.astype(white.dtype)
     parallel = white @ states.T @ states / states.shape[1]
     tokens = states[which] + parallel_noise * parallel + perpendicular_noise * (white - parallel)

@@ -18,7 +18,7 @@ def network_of(heads):
     keys = jax.random.split(jax.random.key(sum(Chain.of(heads).heads)), 3)
     parameters = jax.tree.map(lambda array: 3.0 * array, initial(keys[0], heads, WIDTH, 4, FEATURES))
     parameters = jax.tree.map(lambda array: array.astype(jnp.float64), parameters)
-    inputs = jax.random.normal(keys[1], (EXAMPLES, TOKENS, FEATURES))
+    inputs = jax.random.normal(keys[1], (EXAMPLES * TOKENS * FEATURES,)).reshape(EXAMPLES, TOKENS, FEATURES)
     labels = jnp.where(jax.random.bernoulli(keys[2], 0.5, (EXAMPLES,)), 1.0, -1.0)
     return parameters, inputs, labels
 
@@ -56,8 +56,9 @@ def chain_network():
     """A network with a skip, a linear block and three outputs, its attention, inputs and labels of classes."""
     keys = jax.random.split(jax.random.key(9), 4)
     weights = sma.sample_weights(keys[0], layers=CHAIN, width=WIDTH, features=FEATURES)
-    inputs = jax.random.normal(keys[1], (EXAMPLES, TOKENS, FEATURES))
-    logits = (jax.random.normal(key, (EXAMPLES, 2, TOKENS, TOKENS)) for key in jax.random.split(keys[2]))
+    inputs = jax.random.normal(keys[1], (EXAMPLES * TOKENS * FEATURES,)).reshape(EXAMPLES, TOKENS, FEATURES)
+    shape = EXAMPLES, 2, TOKENS, TOKENS
+    logits = (jax.random.normal(key, (np.prod(shape),)).reshape(shape) for key in jax.random.split(keys[2]))
     matrices = [jax.nn.softmax(one, axis=2) for one in logits]
     labels = jnp.eye(3)[jax.random.randint(keys[3], (EXAMPLES,), 0, 3)]
     return weights, inputs, matrices, labels

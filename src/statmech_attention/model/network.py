@@ -1,5 +1,6 @@
 """The network itself: weights, layer-by-layer forward pass, effective weights, (1) to (6)."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
@@ -63,18 +64,16 @@ def sample_weights(
 
     def drawn(key, shape, scale):
         if not isinstance(shape, Narrow):
-            return scale * jax.random.normal(key, shape)
+            # Flat: to compile a draw takes longer with every axis, and the numbers are the same.
+            return (scale * jax.random.normal(key, (math.prod(shape),))).reshape(shape)
         return Narrow(*(drawn(*pair, np.sqrt(scale)) for pair in zip(jax.random.split(key), shape, strict=True)))
 
     values = tuple(
         drawn(keys[place + 1], layer.weight_shapes(widths[place], widths[place + 1]), scales[place + 1])
         for place, layer in enumerate(chain.layers)
     )
-    return Weights(
-        scales[0] * jax.random.normal(keys[0], (widths[0], features)),
-        values,
-        scales[-1] * jax.random.normal(keys[-1], (widths[-1], *chain.readout.axes)),
-    )
+    projection = drawn(keys[0], (widths[0], features), scales[0])
+    return Weights(projection, values, drawn(keys[-1], (widths[-1], *chain.readout.axes), scales[-1]))
 
 
 @partial(jax.jit, static_argnames="power")

@@ -126,7 +126,7 @@ def _proposed_points(
     """Points of a multivariate t around a mode, before shift and rotation, and fewer points of the prior."""
     dimensions = factors.coordinates + 1
     base = qmc.Sobol(dimensions, scramble=False).random_base2(points.bit_length() - 1)
-    shifts = np.asarray(jax.random.uniform(key, (_REPLICATES, 1, dimensions)))
+    shifts = np.asarray(jax.random.uniform(key, (_REPLICATES * dimensions,))).reshape(_REPLICATES, 1, dimensions)
     uniforms = np.clip((base[None] + shifts) % 1.0, 1e-15, 1 - 1e-15)
     spread = ndtri(uniforms[..., :-1]) * np.sqrt(degrees / chi2.ppf(uniforms[..., -1:], degrees))
     some = uniforms[:, : points // PER_PRIOR_POINT, :-1]
