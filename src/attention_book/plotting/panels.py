@@ -16,12 +16,9 @@ from statmech_attention.plotting import COLOURS, axes_or_new, mean_and_error, or
 # For figures of other quantities (Tol 2021).
 MUTED = {
     "indigo": "#332288",
-    "cyan": "#88CCEE",
     "teal": "#44AA99",
     "green": "#117733",
     "rose": "#CC6677",
-    "wine": "#882255",
-    "purple": "#AA4499",
 }
 DARK = "#333333"  # outlines, arrows and neutral dots
 
