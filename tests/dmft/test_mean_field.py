@@ -109,6 +109,24 @@ def test_amplitude_of_the_forced_orbit_is_cubic_in_epsilon(published):
         np.testing.assert_allclose(order / eps**3, lead, atol=220 / np.sqrt(3) * 220 * eps**2)
 
 
+def test_a_cycle_of_words_is_replayed_with_the_overlap_of_the_scalar_equation():
+    """m = <s_1 tanh beta m (w_0 s_1 + w_1 (s_2 + .. + s_L))>, (H3), for M = L = 4 uncorrelated words."""
+    beta, gamma, signs = 1.5, 60.0, np.array(list(itertools.product([1.0, -1.0], repeat=4))).T
+    same, before = (signs, np.ones((4, 2))), (np.stack([-signs[3], *signs[:3]]), np.ones((4, 2)))
+    model = dmft.dynamics(
+        dmft.patterns_from_arrays(query=same, key=same, value=before, output=same), beta=beta, gamma=gamma, epsilon=0.0
+    )
+    end = dmft.advance(model, dmft.window_from_words(model, signs), steps=500)
+    found = np.asarray(dmft.trajectory(model, end, steps=8, keep="output_words").output_words)
+    overlap = 1.0
+    for _ in range(500):
+        weights = np.exp([gamma / 2 * overlap**2, 0, 0, 0])
+        overlap = np.mean(signs[0] * np.tanh(beta * overlap * (weights / weights.sum()) @ signs))
+    written = np.abs(found).argmax(axis=1)
+    np.testing.assert_array_equal(np.diff(written) % 4, 1)
+    np.testing.assert_allclose(np.abs(found).max(axis=1), overlap, atol=1e-9)
+
+
 @pytest.mark.parametrize("index", [2, (0, 3), "a", (0, 0, 0)])
 def test_an_index_outside_of_a_batch_is_refused(index):
     model = model_of(random_network(24)).at(beta=np.ones(3), gamma=np.ones((2, 1)))
@@ -123,7 +141,7 @@ GOOD = dict(beta=1.0, gamma=1.0, epsilon=0.1)
 @pytest.mark.parametrize(
     "change, message",
     [
-        (dict(beta=-0.1), r"beta: wanted numbers in \[0, inf\], got -0.1"),
+        (dict(gamma=-0.1), r"gamma: wanted numbers in \[0, inf\], got -0.1"),
         (dict(epsilon=1.5), r"epsilon: wanted numbers in \[0, 1\], got 1.5"),
         (dict(beta=np.ones(3), gamma=np.ones(2)), "cannot be broadcast"),
     ],
