@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 import yaml
+from filelock import FileLock, Timeout
+from snakemake.exceptions import WorkflowError
 
 from attention_book.recorded import records
 
@@ -45,6 +47,15 @@ def command(wildcards, output):
 def places(files):
     return "|".join(re.escape(file.removesuffix(".nc")) for file in files) or "none"
 
+
+if workflow.is_main_process and not workflow.dryrun:
+    # Two at once would remove each other's records. The system frees this lock when the process ends, also if it is killed.
+    (ROOT / "executed").mkdir(exist_ok=True)
+    LOCK = FileLock(ROOT / "executed" / f"{config['folder'].replace('/', '-')}.lock", blocking=False)
+    try:
+        LOCK.acquire()
+    except Timeout:
+        raise WorkflowError("Another process makes these records here. Wait until it is done, or stop it.") from None
 
 if workflow.is_main_process:
     print(f"{len(RECORDS) - len(MISSING)} of {len(RECORDS)} records are there.", file=sys.stderr)
