@@ -43,8 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
         kept = f"\nThe notebook up to there is in {_shown(error.path)}" if error.path else ""
         print(f"error: {error}{kept}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("interrupted; what was executed is kept", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        kept = f"; the notebook up to there is in {_shown(error.args[0])}" if error.args else ""
+        print(f"interrupted{kept}", file=sys.stderr)
         return 130
     return 0
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -25,6 +26,7 @@ _SCALARS = {"int": int, "float": float, "bool": bool, "str": str}
 _PATH = "path"
 _RANGE = re.compile(r",? *in ([\[(])([^,\[\]()]+),([^,\[\]()]+)([\])])$")
 _CHOICE = re.compile(r",? *one of ([^:;]+)$")
+_AS_PATH = re.compile(r",? *\bas a path$")
 # A truth value is a whole number to Python, but nobody who writes `width=True` means 1.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -47,6 +49,9 @@ class Parameter:
         """Return a text from the command line, or a Python value, as this parameter's type."""
         if hasattr(value, "tolist"):  # of NumPy or JAX
             value = value.tolist()
+        ending = Path(self.default).suffix if self.is_path else ""
+        if ending and Path(str(value)).suffix != ending:
+            raise Refused(f"{self.name}: wanted a file name ending in {ending}, got {str(value)!r}.")
         if not self.type.startswith("list"):
             return self._entry(value)
         if isinstance(value, str):
@@ -139,7 +144,9 @@ def _allowed(about: str, kind: str) -> tuple[str, Any]:
     if found := _CHOICE.search(about):
         words = [word.strip() for word in found[1].split(",")]
         return about[: found.start()], [int(word) for word in words] if "int" in kind else words
-    return about, _PATH if re.search(r"\bas a path$", about) else None
+    if found := _AS_PATH.search(about):
+        return about[: found.start()], _PATH
+    return about, None
 
 
 def _parameter(read) -> Parameter:

@@ -39,6 +39,8 @@ def run(
     for name, value in given.items():
         if known[name].is_path:  # the notebook runs in its own folder
             given[name] = os.path.relpath(Path(value).expanduser().absolute(), source.parent)
+    if "output" in given and known["output"].is_path:  # of a run notebook: its record
+        _make_folder((source.parent / given["output"]).resolve().parent)
     targets = _targets(source, output, overwrite)
     stopped: BaseException | None = None
     with tempfile.TemporaryDirectory() as folder:
@@ -55,6 +57,8 @@ def run(
             raise RunFailed(f"{name} could not be written: {error.strerror or error}") from stopped
     if isinstance(stopped, RunFailed):
         stopped.path = kept
+    elif stopped is not None and kept is not None:
+        stopped.args = (kept,)
     if stopped is not None or kept is None:
         raise stopped or RunFailed("nothing was executed")
     return kept

@@ -31,6 +31,7 @@ centred: bool = False                # subtract the mean
 readout: str = "last"                # token that is read out, one of first, last, mean
 widths: list[int] = [1000, 500]      # widths of a sweep, in [1, inf)
 label = "a b"                        # without a type
+output: str = "a.nc"                 # the record, as a path
 """
 
 
@@ -68,8 +69,9 @@ def test_parameters_are_read_with_their_bounds_without_running_them(tmp_path):
         "readout": ("str", "last", "in {first, last, mean}"),
         "widths": ("list[int]", [1000, 500], "in [1, inf)"),
         "label": ("str", "a b", ""),
+        "output": ("str", "a.nc", "a path"),
     }
-    assert known["width"].help == "hidden width N"
+    assert known["width"].help == "hidden width N" and known["output"].help == "the record"
 
 
 @pytest.mark.parametrize(
@@ -85,6 +87,8 @@ def test_parameters_are_read_with_their_bounds_without_running_them(tmp_path):
         ("-p widths=10,0", "widths: wanted int in [1, inf), got '0'"),
         ("-p widths=[]", "widths: wanted at least one entry"),
         ("-p width=3 -p width=4", "width: given twice"),
+        ("-p output=there.txt", "output: wanted a file name ending in .nc, got 'there.txt'"),
+        ("-p output=data.csv/a.nc", "output: nothing can be written to "),
         ("--output result.txt", "output: wanted a name that ends in .ipynb"),
         ("--output there.ipynb", "output: there.ipynb is there already"),
         ("--output folder.ipynb --overwrite", "output: folder.ipynb is a folder"),
