@@ -3,6 +3,7 @@
 import inspect
 import json
 import re
+from pathlib import Path
 
 import matplotlib
 
@@ -11,11 +12,13 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.testing.compare import compare_images
 
 import statmech_attention as sma
 from attention_book import plotting
 
 PAIR = (2, 2)
+PICTURES = sorted((Path(__file__).parent / "pictures").glob("*.png"))
 # All panels, with arguments.
 PANELS = {
     "against_width": (([10, 100], [[0.8, 0.9]]), {"label": "theory"}),
@@ -56,6 +59,16 @@ def test_panel_draws_into_the_given_axes_and_no_others(name):
     figure.canvas.draw()
     assert plt.get_fignums() == [figure.number]
     assert axes.lines or axes.images or axes.patches or axes.collections
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.stem)
+def test_panel_looks_like_its_picture(picture, tmp_path):
+    """A change that is wanted: copy the new picture, whose place a failure prints, over the old one."""
+    figure, axes = plotting.new_figure(figsize=(3, 2))
+    given, named = PANELS[picture.stem]
+    getattr(plotting, picture.stem)(*given, axes=axes, **named)
+    figure.savefig(drawn := tmp_path / picture.name, dpi=60)
+    assert compare_images(picture, drawn, tol=1) is None
 
 
 def test_order_parameter_is_centred_at_zero_and_named_by_heads():

@@ -54,7 +54,7 @@ def content(name: str) -> bytes:
     # Importing the package itself would need torch, and much else that is not used here.
     found = importlib.util.find_spec(file.package)
     if found is None or not found.submodule_search_locations:
-        raise FileNotFoundError(f"{name}: the package {file.package} is not installed. Run `{INSTALL}`.")
+        raise ModuleNotFoundError(f"{name}: the package {file.package} is not installed. Run `{INSTALL}`.")
     path = Path(found.submodule_search_locations[0], file.path)
     try:
         held = path.read_bytes()
@@ -71,8 +71,8 @@ def content(name: str) -> bytes:
 
 
 def library(name: str):
-    """Import a package that reads such files, or raise FileNotFoundError with the remedy."""
+    """Import a package that reads such files, or raise ModuleNotFoundError with the remedy."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise FileNotFoundError(f"{name} is not installed ({error}). Run `{INSTALL}`.") from error
+        raise ModuleNotFoundError(f"{name} is not installed ({error}). Run `{INSTALL}`.") from error

@@ -119,10 +119,10 @@ def test_altered_file_of_the_encoder_is_named_and_not_used(name, put):  # noqa: 
 def test_missing_packages_of_the_encoder_are_named(monkeypatch):
     for name, file in _installed.FILES.items():
         monkeypatch.setitem(_installed.FILES, name, file._replace(package="not_there_at_all"))
-    with pytest.raises(FileNotFoundError, match="package not_there_at_all is not installed.*make text"):
+    with pytest.raises(ModuleNotFoundError, match="package not_there_at_all is not installed.*make text"):
         _installed.content("weights")
     assert _installed.missing()[0] == "not_there_at_all"
-    with pytest.raises(FileNotFoundError, match="no_such_reader is not installed.*make text"):
+    with pytest.raises(ModuleNotFoundError, match="no_such_reader is not installed.*make text"):
         _installed.library("no_such_reader")
 
 
