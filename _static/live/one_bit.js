@@ -82,7 +82,7 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
   const place = document.getElementById("one-bit-live");
   if (!place) return;
   const element = (name, attributes, ...children) => {
-    const made = ["svg", "path", "line", "text", "rect"].includes(name)
+    const made = ["svg", "path", "line", "text", "tspan", "rect"].includes(name)
       ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     made.append(...children);
@@ -119,13 +119,14 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
     const height = lines + 2 * top + row * seen[0].means.length + 34, cell = (width - left - right) / seen.length;
     const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img", style: "max-width:100%;color:inherit",
       "aria-label": "Overlaps of the last tokens with the output patterns, and the bits of these tokens"});
-    const note = (x, y, text, more = {}) => svg.append(element("text", {x, y, fill: "currentColor", "font-size": 12, ...more}, text));
+    const note = (x, y, text, more = {}, ...rest) => svg.append(element("text", {x, y, fill: "currentColor", "font-size": 12, ...more}, text, ...rest));
     const up = value => top + lines / 2 * (1 - value);
     for (const value of [-1, 0, 1]) {
       svg.append(element("line", {x1: left, x2: width - right, y1: up(value), y2: up(value), stroke: "currentColor", "stroke-opacity": 0.2}));
       note(left - 5, up(value) + 4, String(value).replace("-", "−"), {"text-anchor": "end"});
     }
-    note(left, 14, "overlap of the token with the output patterns");
+    note(left, 14, "overlap of the token with output pattern", {},
+      ...net.words.output.map((_, a) => element("tspan", {fill: colours[a], dx: 6, "font-weight": 700}, a + 1)));
     for (let a = 0; a < net.features; a++) svg.append(element("path", {
       d: "M" + seen.map((one, t) => `${(left + cell * (t + 0.5)).toFixed(1)},${up(one.outputs[a]).toFixed(1)}`).join("L"),
       fill: "none", stroke: colours[a], "stroke-width": 2}));
