@@ -42,6 +42,7 @@ def test_the_regressor_predicts_what_the_theory_does(data):
     np.testing.assert_allclose(found, shift + scale * mean, rtol=1e-9)
     np.testing.assert_allclose(deviation, scale * np.sqrt(variance), rtol=1e-9)
     assert model.log_evidence_ == pytest.approx(float(sma.log_evidence(solution)))
+    np.testing.assert_array_equal(model.set_params(temperature=3.0).predict(inputs[40:]), found)  # as it was fitted
     flat = sma.AttentionPathsRegressor(LAYERS, width=5.0, temperature=0.2).fit(inputs[:40].reshape(40, -1), target[:40])
     np.testing.assert_allclose(flat.predict(inputs[40:].reshape(20, -1)), found, rtol=1e-9)
 

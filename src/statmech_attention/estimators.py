@@ -38,7 +38,8 @@ class _AttentionPaths(BaseEstimator):
     def _fit(self, X, labels) -> None:
         """Solve for the order parameter."""
         default = (X.shape[1],) if X.ndim == 3 else (1,)
-        self.layers_ = tuple(default if self.layers is None else self.layers)
+        self.layers_ = Chain.of(default if self.layers is None else self.layers).shorthand
+        self.numbers_ = {name: getattr(self, name) for name in ("width", "temperature", "variance")}
         if labels.ndim == 2:
             self.layers_ = (*self.layers_, Outputs(labels.shape[1]))
         self.inputs_, self.labels_ = self._paths(X), labels
@@ -50,8 +51,7 @@ class _AttentionPaths(BaseEstimator):
             self.log_evidence_ = float(log_evidence(solution))
 
     def _problem(self) -> Problem:
-        options = {"width": self.width, "temperature": self.temperature, "variance": self.variance}
-        return Problem(self.inputs_, self.labels_, layers=self.layers_, **options)
+        return Problem(self.inputs_, self.labels_, layers=self.layers_, **self.numbers_)
 
     def _paths(self, X) -> np.ndarray:
         """Inputs as `(examples, paths, features)`."""
@@ -91,7 +91,7 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
     def predict_proba(self, X):
         r"""$\Phi(\langle f \rangle / \sqrt{\mathrm{Var} f + T})$ of every class, normalised to a sum of one."""
         mean, variance = self._predicted(X)
-        share = ndtr(mean / np.sqrt(variance + self.temperature))
+        share = ndtr(mean / np.sqrt(variance + self.numbers_["temperature"]))
         share = np.stack([1 - share, share], axis=1) if mean.ndim == 1 else share + np.finfo(float).tiny
         return share / share.sum(axis=1, keepdims=True)
 

@@ -21,3 +21,9 @@ def test_attentioned_inputs_agree_with_products_along_each_path(heads, readout):
     np.testing.assert_allclose(
         xi.values, reference.attentioned_inputs(inputs, matrices, readout), rtol=1e-11, atol=1e-12
     )
+
+
+def test_more_paths_than_memory_are_refused():
+    matrices = [np.ones((EXAMPLES, 12, TOKENS, TOKENS)) / TOKENS] * 12  # an encoder with all its layers
+    with pytest.raises(ValueError, match="wanted at most 10000 paths, got 8916100448256 through 12 layers"):
+        sma.attentioned_inputs(np.ones((EXAMPLES, TOKENS, FEATURES)), matrices)

@@ -238,6 +238,7 @@ class Applied(torch.nn.Module):
         (lambda attend, x: attend[0](x) + attend[1](x), 2, "got an attention that does not act, token"),
         (lambda attend, x: attend[2](attend[0](x) + attend[1](x)), 3, "got an attention that does not act, token"),
         (lambda attend, x: attend[1](attend[0](x).flip(1)), 2, "got an attention that does not act, token"),
+        (lambda attend, x: attend[1](attend[0](x).cumsum(1)), 2, "got an attention that does not act, token"),
         (lambda attend, x: attend[0](x)[:, :2] + attend[1](x[:, :2]), 2, "got an attention that does not act, token"),
     ],
 )
@@ -270,9 +271,16 @@ def test_windows_of_keys_are_refused_although_they_are_as_many_as_tokens(transfo
         sma.attention_from_transformers(transformers.LongformerModel(config).eval(), input_ids=torch.tensor(IDS))
 
 
-def test_lists_go_in_and_batches_give_the_same(transformers):
+def test_a_convolution_between_layers_is_refused(transformers):
+    sizes = {"vocab_size": 20, "hidden_size": WIDTH, "num_attention_heads": HEADS, "num_hidden_layers": 2}
+    config = transformers.DebertaV2Config(**sizes, intermediate_size=16, conv_kernel_size=3, relative_attention=True)
+    with pytest.raises(ValueError, match=r"got encoder\.conv\.conv\.weight, which the matrices leave out"):
+        sma.attention_from_transformers(transformers.DebertaV2Model(config).eval(), input_ids=torch.tensor(IDS))
+
+
+def test_lists_and_arrays_go_in_and_batches_give_the_same(transformers):
     model = bert(transformers)
-    whole = sma.attention_from_transformers(model, input_ids=IDS.tolist(), attention_mask=MASK.astype(int).tolist())
+    whole = sma.attention_from_transformers(model, input_ids=IDS.tolist(), attention_mask=MASK.astype(int))
     batch = {"input_ids": torch.tensor(IDS), "attention_mask": torch.tensor(MASK)}
     parts = sma.attention_from_transformers(model, batch_size=2, **batch)
     found, wanted = (sma.attentioned_inputs(one, readout="mean").values for one in (parts, whole))

@@ -23,7 +23,7 @@ from statmech_attention.model.scales import scaled_attended, token_scales
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AttentionedInputs:
     r"""The attentioned inputs $\xi^\pi(x)$ of (7) and the layers that make up the paths.
 
@@ -115,8 +115,8 @@ def attentioned_inputs(
     seen = _seen(inputs.inputs, inputs.attention, layout=layout, mask=inputs.mask, **options)
     if seen.chain.paths > 1 and checks.concrete(seen.values) and np.ptp(np.asarray(seen.values), axis=1).max() == 0:
         raise ValueError(
-            f"readout: wanted a token at which heads differ, got {readout!r}, where all see the same, as at the first "
-            "token of a causal model. Pass readout='last'."
+            f"readout: wanted a token at which heads differ, got {readout!r}, where all see the same. In a causal "
+            "model take readout='last'; some models return the mean of their heads."
         )
     return seen
 
@@ -129,6 +129,11 @@ def _seen(inputs, attention, *, layers, readout, scales, norm, layout, mask) -> 
     inputs, mask = padded(inputs, mask)
     weights = token_weights(readout, mask, *inputs.shape[:2])
     chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
+    if chain.paths > 10_000:  # whose order parameter has 10^8 entries
+        raise ValueError(
+            f"layers: wanted at most 10000 paths, got {chain.paths} through {len(chain.layers)} layers. Take fewer "
+            "layers, or all heads side by side in one."
+        )
     norms = token_scales(scales, norm, chain, inputs)
     return AttentionedInputs(_path_product(inputs, matrices, weights, norms, chain.skeleton), chain)
 

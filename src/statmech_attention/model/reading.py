@@ -1,6 +1,7 @@
 """Attention read off a network of PyTorch or Hugging Face; neither library is imported here."""
 
 import copy
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -13,6 +14,8 @@ from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention
 
 _MASKED = -1e4  # what is added to the logits of padding: minus infinity, or a large negative number
+# Convolutions, state spaces, sinks and differences of heads, by the names of their parameters in a layer.
+_BESIDE = r"(?:(?!conv).)*\b(?:layers?|blocks?|h)\.\d+\..*(?:conv|mamba|sinks|lambda_q)|.*\bencoder\.conv\."
 _ARGUMENTS = ["query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights"]
 
 
@@ -86,11 +89,11 @@ def attention_from_transformers(
 def _read(model, batch: dict, layers) -> ReadAttention:
     torch = sys.modules.get("torch")
     if torch is not None:
-        batch = {name: torch.as_tensor(one) if isinstance(one, list) else one for name, one in batch.items()}
+        batch = {name: torch.as_tensor(one) if type(one) in (list, np.ndarray) else one for name, one in batch.items()}
     with nullcontext() if torch is None else torch.no_grad():
-        found = model(**batch, output_attentions=True, output_hidden_states=True, return_dict=True)
+        found = model(**batch | dict.fromkeys(("output_attentions", "output_hidden_states", "return_dict"), True))
     _check_found(model, found)
-    mask = batch.get("attention_mask")
+    mask = batch["input_mask"] == 0 if "input_mask" in batch else batch.get("attention_mask")  # XLNet's is the opposite
     mask = None if mask is None else np.asarray(getattr(mask, "cpu", lambda: mask)()) != 0
     return ReadAttention(*_arrays(found.hidden_states[0], found.attentions, layers), mask)
 
@@ -138,25 +141,28 @@ def _check_calls(torch, model, calls: list) -> None:
         if any(one.shape != query.shape or not torch.equal(one, query) for one in (call.key, call.value)):
             got = "queries and keys of different sequences"
         elif number and not _follows(torch, call, calls[number - 1]):
-            got = "an attention that does not act, token by token, on the output of the one before"
+            got = "an attention that does not act, token by token, on the output of the one before, or under no_grad"
         if got:
             raise ValueError(f"model: wanted a chain of attentions among the same tokens, got {got}.")
 
 
 def _follows(torch, call, before) -> bool:
-    """True if the first token that enters an attention depends on what left the one before at this token alone."""
-    if not call.query.requires_grad:
-        return False
-    axis = int(call.batch_first)
-    first = call.query.select(axis, 0).cumsum(-1).sum()  # weighted: a norm would keep the plain sum as it is
-    gradient = torch.autograd.grad(first, before.output, retain_graph=True, allow_unused=True)[0]
-    return gradient is not None and not gradient.narrow(axis, 1, gradient.shape[axis] - 1).any()
+    """True if the first and last tokens that enter an attention depend each on what left the one before there alone."""
+    axis, tokens = int(call.batch_first), call.query.shape[int(call.batch_first)]
+    for place, others in ((0, 1), (tokens - 1, 0)):
+        token = call.query.select(axis, place).cumsum(-1).sum()  # weighted: a norm would keep the plain sum as it is
+        if not token.requires_grad:
+            return False
+        gradient = torch.autograd.grad(token, before.output, retain_graph=True, allow_unused=True)[0]
+        if gradient is None or gradient.shape[axis] != tokens or gradient.narrow(axis, others, tokens - 1).any():
+            return False
+    return True
 
 
 def _check_found(model, found) -> None:
     """Raise ValueError unless every layer has one self-attention, of all heads, among the same tokens."""
     attentions, hidden = getattr(found, "attentions", None), getattr(found, "hidden_states", None)
-    if not attentions or not hidden or any(one is None for one in attentions):
+    if not attentions or not hidden or not all(hasattr(one, "shape") for one in attentions):
         raise ValueError(
             f"model: wanted attention of every layer, got none from {type(model).__name__}. Take "
             "model.set_attn_implementation('eager'), or of an encoder with a decoder model.get_encoder()."
@@ -164,12 +170,14 @@ def _check_found(model, found) -> None:
     heads, got = getattr(model.config, "num_attention_heads", None), ""
     if getattr(found, "cross_attentions", None):
         got = "cross-attention to another sequence"
-    elif getattr(model.config, "attention_window", None):
-        got = "windows of keys, as Longformer's"
+    elif any(getattr(model.config, name, None) for name in ("attention_window", "depths")):
+        got = "windows of keys, as Longformer's and Swin's"
     elif len(attentions) != len(hidden) - 1:
         got = f"{len(attentions)} attentions in {len(hidden) - 1} layers"
     elif isinstance(heads, int) and any(one.shape[1] != heads for one in attentions):
         got = f"matrices of {[one.shape[1] for one in attentions]} heads where the model has {heads}"
+    elif beside := [name for name, _ in getattr(model, "named_parameters", list)() if re.match(_BESIDE, name)]:
+        got = f"{beside[0]}, which the matrices leave out"
     if got:
         raise ValueError(f"model: wanted a chain of layers with attention among the same tokens, got {got}.")
 
