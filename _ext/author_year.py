@@ -24,14 +24,7 @@ class Style(Unsorted):
 
 
 def setup(app):
-    """Register with Sphinx.
-
-    Args:
-        app: the running Sphinx.
-
-    Returns:
-        That pages may be read in parallel.
-    """
+    """Register with Sphinx; pages may be read in parallel."""
     register_plugin("pybtex.style.labels", "author_year", Labels)
     register_plugin("pybtex.style.formatting", "author_year", Style)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -25,14 +25,7 @@ LATE = 600  # once docstrings are reStructuredText
 
 
 def setup(app):
-    """Register with Sphinx.
-
-    Args:
-        app: the running Sphinx.
-
-    Returns:
-        That pages may be read in parallel.
-    """
+    """Register with Sphinx; pages may be read in parallel."""
     app.connect("builder-inited", _scan)
     app.connect("autodoc-process-docstring", _link, priority=LATE)
     app.connect("doctree-read", _register)

@@ -19,14 +19,7 @@ _MARKED = re.compile(
 
 
 def setup(app):
-    """Register with Sphinx.
-
-    Args:
-        app: the running Sphinx.
-
-    Returns:
-        That pages may be read in parallel.
-    """
+    """Register with Sphinx; pages may be read in parallel."""
     app.connect("autodoc-process-docstring", _translate)
     app.connect("autodoc-process-signature", _sign)
     app.connect("autodoc-skip-member", _skip)

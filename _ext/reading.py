@@ -18,14 +18,7 @@ EARLY, LATE = 400, 900  # before and after the theme makes its buttons of what i
 
 
 def setup(app):
-    """Register with Sphinx.
-
-    Args:
-        app: the running Sphinx.
-
-    Returns:
-        That pages may be read in parallel.
-    """
+    """Register with Sphinx; pages may be read in parallel."""
     app.add_post_transform(Setup)
     app.add_post_transform(Minus)
     app.add_post_transform(Tied)
