@@ -19,8 +19,9 @@ from scipy.linalg import lapack
 from scipy.optimize import minimize
 
 from statmech_attention import NotConverged, Problem
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory import gp_order_parameters
-from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale, path_heads
 
 _BOUNDS = (np.exp(-25.0), np.exp(12.0))  # of a weight: the smallest is as good as 0
 _TEMPERATURES = (1e-4, 1e2)
@@ -85,3 +86,15 @@ def weights_evidence(problem: Problem) -> Callable:
         return value, kernels @ slope.ravel(), temperature * np.trace(slope)
 
     return evidence
+
+
+def own_evidence(inputs: AttentionedInputs, labels, temperatures) -> Float[np.ndarray, " heads"]:
+    """The largest log evidence, up to a constant, of the infinite width with one head alone in its layer."""
+    values = np.asarray(inputs.values)
+    grams = np.einsum("epi,fpi->pef", values, values, optimize=True) / values.shape[2]
+    found = []
+    for through in path_heads(inputs.layers).T > 0:
+        kernels = [grams[through].mean(axis=0) + T * np.eye(len(labels)) for T in temperatures]
+        fits = [labels @ np.linalg.solve(K, labels) + np.linalg.slogdet(K)[1] for K in kernels]
+        found.append(-min(fits) / 2)
+    return np.array(found)

@@ -6,7 +6,7 @@ import scipy.optimize
 import scipy.stats
 
 import statmech_attention as sma
-from attention_book.pruning.kernel_weights import kernel_weights, weights_evidence
+from attention_book.pruning.kernel_weights import kernel_weights, own_evidence, weights_evidence
 
 
 def problem(layers=(3,), examples=12, features=4, seed=0, **numbers):
@@ -77,3 +77,12 @@ def test_rounding_does_not_choose_the_kernel_weights():
     moved = sma.Problem(values * (1 + noise), known.labels, layers=known.layers)
     one, other = kernel_weights(known), kernel_weights(moved)
     np.testing.assert_allclose(one.weights, other.weights, atol=1e-3 * float(np.max(one.weights)))
+
+
+def test_own_evidence_is_that_of_the_limit_with_one_head_alone_in_its_layer():
+    known = problem((3, 2))
+    alone = [[(head,), (0, 1)] for head in range(3)] + [[(0, 1, 2), (head,)] for head in range(2)]
+    for heads, value in zip(alone, own_evidence(known.attentioned, known.labels, (0.1, 1.0)), strict=True):
+        fewer = sma.Problem(known.attentioned.keep_heads(heads), known.labels)
+        limits = sma.solve_sweep(fewer, widths=[np.inf], temperatures=[0.1, 1.0])
+        assert value - 6 * np.log(2 * np.pi) == pytest.approx(float(np.max(sma.log_evidence(limits))))
