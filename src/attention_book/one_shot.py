@@ -14,7 +14,7 @@ from attention_book.measures import centred_alignment, principal_overlaps
 from attention_book.pruning import predictor_vectors
 from attention_book.tasks import OneShotSample, OneShotSuite
 from attention_book.training import TrainedNetwork
-from statmech_attention import AttentionedInputs, Problem, SkipHeads, accuracy, attentioned_inputs, kernel
+from statmech_attention import AttentionedInputs, Problem, accuracy, attentioned_inputs, kernel
 from statmech_attention.model import SoftmaxAttention
 
 _BATCH = 250  # sequences at a time: attention matrices exist for one batch at once
@@ -34,11 +34,6 @@ class Draw(NamedTuple):
     train: Sequences
     validation: Sequences  # of the validation classes
     tests: Mapping[str, Sequences]  # by test set
-
-
-def layers_of(kind: str, layers: int, heads: int) -> tuple:
-    """Layers that are all alike, of plain "heads" or of heads beside a "skip" connection."""
-    return (SkipHeads(heads) if kind == "skip" else heads,) * layers
 
 
 def draw_of(
