@@ -174,7 +174,9 @@ def test_another_number_of_examples_compiles_nothing_and_has_its_solution():
     values = np.asarray(xi.values)
 
     def evidence(count):
-        found = sma.solve(sma.Problem(values[:count], labels[:count], layers=HEADS, **OPTIONS), tolerance=1e-11)
+        problem = sma.Problem(values[:count], labels[:count], layers=HEADS, **OPTIONS)
+        sma.solve_sweep(problem, widths=[5.0], temperatures=[0.1]).predict(values[:20])
+        found = sma.solve(problem, tolerance=1e-11)
         return found, found.predict(values[: count - 5]), sma.log_evidence(found, corrected=True)
 
     evidence(30)

@@ -118,8 +118,7 @@ class KernelRegression:
             chosen = np.isin(np.arange(chain.paths), checks.indices("paths", paths, chain.paths, least=1))
             chosen = np.repeat(chosen.astype(float), chain.outputs)  # a row per path and output
             return kernel_regression(self.problem, self.order_parameter * np.outer(chosen, chosen)).predict(test)
-        known = checks.concrete(self.order_parameter)
-        rows = replace(test, values=padded(test.values)) if known else test
+        rows = replace(test, values=padded(test.values))
         found = _predicted(self.regression, train, rows, self.order_parameter, self.problem.variance[0])
         return Prediction(*(first_rows(one.reshape(-1, *chain.readout.axes), len(test.values)) for one in found))
 
@@ -133,10 +132,8 @@ def kernel_regression(problem: Problem, order_parameter: ArrayLike) -> KernelReg
 
     Source: Tiberi et al. (2024), equations (9) and (10).
     """
-    problem = need_problem(problem, "temperature")
+    problem = need_problem(problem, "temperature").padded()  # if its data are known, as in a batch of solutions
     order_parameter = check_order_parameter(order_parameter, problem.attentioned.chain.partial_paths[0])
-    if checks.concrete(order_parameter):  # within a transformation another number of rows compiles nothing
-        problem = problem.padded()
     numbers = order_parameter, problem.temperature, problem.variance[0]
     return KernelRegression(problem, order_parameter, _factorised(problem.attentioned, problem.labels, *numbers))
 
