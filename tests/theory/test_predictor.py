@@ -10,10 +10,10 @@ import statmech_attention as sma
 HEADS, TRAIN, TEST, FEATURES = (2, 3), 5, 4, 8
 
 
-def draw(seed):
+def draw(seed, examples=TRAIN):
     rng = np.random.default_rng(seed)
-    train, test = rng.normal(size=(TRAIN, 6, FEATURES)), rng.normal(size=(TEST, 6, FEATURES))
-    return train, rng.normal(size=TRAIN), test, reference.random_order_parameters(rng, HEADS)[0]
+    train, test = rng.normal(size=(examples, 6, FEATURES)), rng.normal(size=(TEST, 6, FEATURES))
+    return train, rng.normal(size=examples), test, reference.random_order_parameters(rng, HEADS)[0]
 
 
 def predict(train, labels, test, order_parameter, **changes):
@@ -21,9 +21,9 @@ def predict(train, labels, test, order_parameter, **changes):
     return sma.kernel_regression(problem, order_parameter).predict(test)
 
 
-@pytest.mark.parametrize("temperature", [0.001, 0.1, 10.0])
-def test_mean_and_variance_are_those_of_the_joint_gaussian(temperature):
-    train, labels, test, order_parameter = draw(80)
+@pytest.mark.parametrize(("temperature", "examples"), [(0.001, TRAIN), (0.1, TRAIN), (10.0, TRAIN), (0.1, 60)])
+def test_mean_and_variance_are_those_of_the_joint_gaussian(temperature, examples):
+    train, labels, test, order_parameter = draw(80, examples)  # 60 are more than six paths of eight features
     found = predict(train, labels, test, order_parameter, temperature=temperature, variance=1.3)
     mean, variance = reference.predict(train, labels, test, order_parameter, HEADS, temperature, 1.3)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-9)

@@ -88,7 +88,7 @@ class KernelRegression:
     """Regression on the labels of a problem with the kernel (10) of an order parameter; a pytree.
 
     Attributes:
-        problem: the training data, padded by rows of zeros.
+        problem: the training data, reduced, and padded by rows of zeros.
         order_parameter: $U$.
         regression: the factorised kernel matrix.
     """
@@ -132,7 +132,7 @@ def kernel_regression(problem: Problem, order_parameter: ArrayLike) -> KernelReg
 
     Source: Tiberi et al. (2024), equations (9) and (10).
     """
-    problem = need_problem(problem, "temperature").padded()  # if its data are known, as in a batch of solutions
+    problem = need_problem(problem, "temperature").reduce().padded()  # where the data are known
     order_parameter = check_order_parameter(order_parameter, problem.attentioned.chain.partial_paths[0])
     numbers = order_parameter, problem.temperature, problem.variance[0]
     return KernelRegression(problem, order_parameter, _factorised(problem.attentioned, problem.labels, *numbers))
