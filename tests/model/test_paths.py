@@ -17,7 +17,7 @@ def test_attentioned_inputs_agree_with_products_along_each_path(heads, readout):
     # Columns that do not sum to one: a function may return any matrices.
     matrices = [rng.normal(size=(EXAMPLES, count, TOKENS, TOKENS)) for count in heads]
     xi = sma.attentioned_inputs(inputs, lambda _: matrices, readout=readout)
-    assert xi.layers == heads
+    assert xi.layers == heads and xi != sma.attentioned_inputs(inputs, lambda _: matrices, readout=readout)
     np.testing.assert_allclose(
         xi.values, reference.attentioned_inputs(inputs, matrices, readout), rtol=1e-11, atol=1e-12
     )
