@@ -123,12 +123,17 @@ def executed(root: Path, jobs: int, log) -> list[str]:
     failed = []
     # What the kernels write to standard error goes into the log.
     with multiprocessing.get_context("spawn").Pool(jobs, initializer=_errors_to, initargs=(log.name,)) as pool:
-        for path, seconds, error in pool.imap_unordered(partial(_execute, root), stale):
-            name = path.relative_to(root).with_suffix("").as_posix()
-            print(f"{name}: {'failed' if error else f'{seconds:.0f} s'}", flush=True)
-            if error:
-                print(name, error, sep="\n", file=log)
-                failed.append(f"{name}: {error.splitlines()[-1]}")
+        try:
+            for path, seconds, error in pool.imap_unordered(partial(_execute, root), stale):
+                name = path.relative_to(root).with_suffix("").as_posix()
+                print(f"{name}: {'failed' if error else f'{seconds:.0f} s'}", flush=True)
+                if error:
+                    print(name, error, sep="\n", file=log)
+                    failed.append(f"{name}: {error.splitlines()[-1]}")
+        except KeyboardInterrupt:
+            for worker in multiprocessing.active_children():
+                worker.kill()  # while a page runs, nbclient catches the gentler signals
+            raise
     return failed
 
 
