@@ -31,7 +31,7 @@ def main() -> int:
     strange = [path for path in asked if path not in known]
     began, bad, missed = time.monotonic(), len(strange), 0
     for path in strange:
-        print(f"BAD  {path}: no such record in workflow/runs.yaml")
+        print(f"BAD  {path}: workflow/runs.yaml names no such record")
     # A process of its own each: single and double precision do not mix, and memory is given back.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.jobs, mp_context=context, max_tasks_per_child=1) as pool:
@@ -50,6 +50,8 @@ def verify(one: Record) -> tuple[bool, str]:
     from attention_book.tasks.images import NotPacked
 
     began = time.monotonic()
+    if not one.path.is_file():
+        return False, "it is not there; `make reproduce` makes it"
     if absent := [path.name for path in one.inputs if not path.is_file()]:
         return True, f"{MISSED}: it was made from {', '.join(absent)}, which `make reproduce` makes"
     try:
@@ -65,4 +67,7 @@ def verify(one: Record) -> tuple[bool, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("\nInterrupted.")
