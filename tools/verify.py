@@ -50,10 +50,10 @@ def verify(one: Record) -> tuple[bool, str]:
     from attention_book.tasks.images import NotPacked
 
     began = time.monotonic()
-    if not one.path.is_file():
-        return False, "it is not there; `make reproduce` makes it"
     if absent := [path.name for path in one.inputs if not path.is_file()]:
         return True, f"{MISSED}: it was made from {', '.join(absent)}, which `make reproduce` makes"
+    if not one.path.is_file():
+        return False, "it is not there; `make reproduce` makes it"
     try:
         apart = recompute(one)
     except (NotPacked, ModuleNotFoundError) as error:
