@@ -58,6 +58,11 @@ if workflow.is_main_process and not workflow.dryrun:
         raise WorkflowError("Another process makes these records here. Wait until it is done, or stop it.") from None
 
 if workflow.is_main_process:
+    for asked in sys.argv[1:]:  # Snakemake itself says neither
+        if asked in RECORDS and asked not in MISSING:
+            raise WorkflowError(f"{asked} is there. To make it again, remove it first.")
+        if asked.endswith(".nc") and asked not in {*MISSING, *RUNS}:
+            raise WorkflowError(f"{asked}: no such record in the list of runs.")
     print(f"{len(RECORDS) - len(MISSING)} of {len(RECORDS)} records are there.", file=sys.stderr)
 
 
