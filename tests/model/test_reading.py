@@ -136,6 +136,8 @@ class Crossed(torch.nn.Module):
 
 def test_bad_networks_are_refused_and_left_as_they_were():
     model = Crossed()
+    with pytest.raises(ValueError, match="got NaN or infinity, as from a mask without any token"):
+        sma.attention_from_torch(encoder(batch_first=True), INPUTS, src_key_padding_mask=MASK)  # the opposite
     with pytest.raises(ValueError, match="got queries and keys of different sequences"):
         sma.attention_from_torch(model, INPUTS, others=torch.tensor(2 * INPUTS))
     assert model.training and torch.backends.mha.get_fastpath_enabled() and not model.attention._forward_hooks

@@ -89,7 +89,7 @@ def attention_from_transformers(
 def _read(model, batch: dict, layers) -> ReadAttention:
     torch = sys.modules.get("torch")
     if torch is not None:
-        batch = {name: torch.as_tensor(one) if type(one) in (list, np.ndarray) else one for name, one in batch.items()}
+        batch = _tensors(torch, batch)
     with nullcontext() if torch is None else torch.no_grad():
         found = model(**batch | dict.fromkeys(("output_attentions", "output_hidden_states", "return_dict"), True))
     _check_found(model, found)
@@ -125,8 +125,13 @@ def _listened(torch, model, inputs, options) -> tuple[list, list]:
             module.register_forward_pre_hook(enter, with_kwargs=True)
     inputs, first = torch.as_tensor(inputs).clone(), next(model.parameters(), torch.zeros(1))
     inputs = inputs.to(first.device, first.dtype if inputs.is_floating_point() else None)
-    model(*(inputs,) * (3 if isinstance(model, torch.nn.MultiheadAttention) else 1), **options)
+    model(*(inputs,) * (3 if isinstance(model, torch.nn.MultiheadAttention) else 1), **_tensors(torch, options))
     return calls, entered
+
+
+def _tensors(torch, given: dict) -> dict:
+    """Arguments of a model with tensors for lists and arrays."""
+    return {name: torch.as_tensor(one) if type(one) in (list, np.ndarray) else one for name, one in given.items()}
 
 
 def _check_calls(torch, model, calls: list) -> None:
@@ -138,7 +143,9 @@ def _check_calls(torch, model, calls: list) -> None:
         )
     for number, call in enumerate(calls):
         got, query = "", call.query
-        if any(one.shape != query.shape or not torch.equal(one, query) for one in (call.key, call.value)):
+        if not query.detach().isfinite().all():
+            got = "NaN or infinity, as from a mask without any token"
+        elif any(one.shape != query.shape or not torch.equal(one, query) for one in (call.key, call.value)):
             got = "queries and keys of different sequences"
         elif number and not _follows(torch, call, calls[number - 1]):
             got = "an attention that does not act, token by token, on the output of the one before, or under no_grad"
