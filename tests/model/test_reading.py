@@ -207,6 +207,8 @@ def test_a_decoder_looks_back_alone(transformers):
     assert np.all(matrix[:, :, np.tril_indices(TOKENS, -1)[0], np.tril_indices(TOKENS, -1)[1]] == 0)
     np.testing.assert_allclose(matrix.sum(axis=2), 1, atol=1e-6)
     assert sma.attentioned_inputs(read.inputs, read.attention).values.shape == (EXAMPLES, HEADS, WIDTH)
+    with pytest.raises(ValueError, match="wanted a token at which heads differ.* readout='last'"):
+        sma.attentioned_inputs(read, readout="first")
 
 
 def test_bad_models_of_hugging_face_are_refused(transformers):
@@ -295,11 +297,3 @@ def test_cross_attention_is_refused(transformers):
         sma.attention_from_transformers(
             model, input_ids=torch.tensor(IDS), encoder_hidden_states=torch.zeros(EXAMPLES, TOKENS, WIDTH)
         )
-
-
-def test_the_first_token_of_a_causal_model_is_refused_as_readout(transformers):
-    sizes = {"vocab_size": 20, "n_positions": 8, "n_embd": WIDTH, "n_layer": 1, "n_head": HEADS}
-    model = transformers.GPT2Model(transformers.GPT2Config(**sizes, attn_implementation="eager")).eval()
-    read = sma.attention_from_transformers(model, input_ids=torch.tensor(IDS))
-    with pytest.raises(ValueError, match="wanted a token at which heads differ.* readout='last'"):
-        sma.attentioned_inputs(read, readout="first")
