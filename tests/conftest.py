@@ -1,5 +1,6 @@
 """Settings of every test. The package must not be imported here: its run-time type checks are switched on later."""
 
+import gc
 import os
 import resource
 from pathlib import Path
@@ -23,6 +24,12 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 hypothesis.settings.register_profile("local", deadline=None, max_examples=20)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=20, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_collection_finish():
+    """Look for garbage less often, and not among modules: tracing makes a million objects, most of which live."""
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -157,7 +157,8 @@ class HiddenMarkov:
     def random_head(self, key: Key) -> Float[Array, "features features"]:
         """Draw a head of Gaussian entries, each block scaled so that its logits are of order one."""
         scale = np.repeat([self.token_size**-0.5, 1.0], [self.token_size, self.tokens])
-        return jax.random.normal(checks.key("key", key), scale.shape * 2) * (self.hardness * np.outer(scale, scale))
+        entries = jax.random.normal(checks.key("key", key), (scale.size**2,)).reshape(scale.size, -1)
+        return entries * (self.hardness * np.outer(scale, scale))
 
     def _product(self, features, positions) -> Float[np.ndarray, "features features"]:
         zero = np.zeros((self.token_size, self.tokens))

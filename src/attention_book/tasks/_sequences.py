@@ -51,12 +51,13 @@ def draw_sequences(
     """Draw one sequence per pair of classes; the same in single and double precision."""
     order, label, which, drawing, other = jax.random.split(key, 5)
     examples = len(pairs)
-    swap = _coins(order, (examples, 1))
+    swap = _coins(order, examples)[:, None]
     pairs, asked = jnp.where(swap, pairs[:, ::-1], pairs), jnp.where(swap, asked[:, ::-1], asked)
-    first = jnp.where(_coins(label, (examples,)), jnp.float32(1), jnp.float32(-1))
-    third = _coins(which, (examples,)).astype(jnp.int32)  # 0: as the first image, 1: as the second
+    first = jnp.where(_coins(label, examples), jnp.float32(1), jnp.float32(-1))
+    third = _coins(which, examples).astype(jnp.int32)  # 0: as the first image, 1: as the second
 
-    labelled = jax.random.randint(drawing, (examples, 2), 0, starts[pairs + 1] - starts[pairs], dtype=jnp.int32)
+    most = (starts[pairs + 1] - starts[pairs]).reshape(-1)
+    labelled = jax.random.randint(drawing, (2 * examples,), 0, most, dtype=jnp.int32).reshape(examples, 2)
     shown, target = _pick(pairs, third), _pick(asked, third)
     count, same = starts[target + 1] - starts[target], shown == target
     # Of the labelled image's own class: one of the others, counted from the drawing that is shown already.
@@ -74,9 +75,9 @@ def random_pairs(key: Key, examples: int, classes: int) -> Int32[Array, "example
     return jnp.stack([first, (first + step) % classes], axis=1)
 
 
-def _coins(key: Key, shape: tuple[int, ...]) -> Bool[Array, "..."]:
+def _coins(key: Key, number: int) -> Bool[Array, " number"]:
     # The probability's type decides which random numbers are drawn; the default type would change with JAX's precision.
-    return jax.random.bernoulli(key, jnp.float32(0.5), shape)
+    return jax.random.bernoulli(key, jnp.float32(0.5), (number,))
 
 
 def _pick(of_both: Shaped[Array, "examples 2"], which: Int32[Array, " examples"]) -> Shaped[Array, " examples"]:

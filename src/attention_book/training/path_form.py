@@ -57,7 +57,8 @@ def initial(key: Key, layers, width: int, dimension: int, features: int, biases:
 
     def uniform(number: int, *shape: int, inputs: int | None = None):
         bound = 1 / math.sqrt(shape[-1] if inputs is None else inputs)
-        return jax.random.uniform(keys[number], shape, jnp.float32, -bound, bound)
+        flat = jax.random.uniform(keys[number], (math.prod(shape),), jnp.float32, -bound, bound)
+        return flat.reshape(shape)  # several axes would compile for ten times as long
 
     def values(number: int, shape):
         if not isinstance(shape, Narrow):
