@@ -145,9 +145,6 @@ def test_versions_in_several_files_agree():
     tests = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
     assert tests["jobs"]["tests"]["strategy"]["matrix"]["python"] == list(PYTHONS)
     assert [line.split()[-1] for line in PROJECT["classifiers"] if ":: 3." in line] == list(PYTHONS)
-    (ruff,) = (str(one) for one in EXTRAS["dev"] if one.name == "ruff")
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
-    assert {entry for hook in hooks for entry in hook["additional_dependencies"]} == {ruff}
 
 
 def test_requirements_of_the_book_are_those_of_its_extra():

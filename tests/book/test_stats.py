@@ -71,7 +71,4 @@ def test_rank_correlation_covers_its_true_value_in_95_percent():
 )
 def test_interval_is_written_to_the_digits_of_its_error(kind, text):
     assert format(Interval.of(VALUES), kind) == text.replace(" ", "\xa0")
-
-
-def test_negative_interval_has_true_minus_signs():
     assert Interval.of(-VALUES).bracket == "[−0.146, −0.098]"
