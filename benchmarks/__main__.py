@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -105,11 +106,9 @@ def baseline() -> float:
 
 def _run(*arguments: str) -> str:
     """Run Python in a process, on a CPU held on one core, where threads cannot wait for each other."""
-    held = jax.default_backend() == "cpu" and hasattr(os, "sched_setaffinity")
-    one = {min(os.sched_getaffinity(0))} if held else set()
-    start = (lambda: os.sched_setaffinity(0, one)) if held else None
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, preexec_fn=start).stdout
+    held = jax.default_backend() == "cpu" and shutil.which("taskset")
+    command = ["taskset", "-c", str(min(os.sched_getaffinity(0))), sys.executable] if held else [sys.executable]
+    return subprocess.run([*command, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def _of_children() -> float:

@@ -153,7 +153,7 @@ def test_address_is_where_the_checkout_came_from(tmp_path, said, wanted):
 
 
 def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
-    for name, most in {"WORDS": 3, "PAGES": 1, "VISIBLE": 0, "COLUMNS": 3}.items():
+    for name, most in {"WORDS": 3, "VISIBLE": 0, "COLUMNS": 3}.items():
         monkeypatch.setattr(check_book, name, most)
 
     html = tmp_path / "_build" / "html" / "book"
@@ -189,7 +189,6 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
         "no alternative text",
         "link to #here: no such place",
         "link to away.html: no such file",
-        "2 pages to read, at most 1",
         "4 words, at most 3",
         "'matrix a layer': write 'per'",
         "text of 5.3 pixels on a phone",
@@ -214,9 +213,3 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
 )
 def test_number_outside_its_bound_is_found(number, bound, problem):
     assert check_book.outside(number, bound) == problem
-
-
-def test_claim_without_a_rule_is_found(tmp_path):
-    (tmp_path / "book").mkdir()
-    (tmp_path / "book" / "claims.yaml").write_text("claims:\n  - {claim: x, date: d, unit: u, run: r, outcome: o}\n")
-    assert check_book.claims(tmp_path) == ["claims.yaml: 'x' lacks rule"]
