@@ -12,6 +12,8 @@ def make(name: str, *, examples: int, heads: tuple[int, ...], features: int):
     if name == "random":
         return _random(examples, heads, features)
     trial = sma.tasks.HiddenMarkov(token_size=features - 31).trial(jax.random.key(0), examples, 1)
+    if trial.train.layers != tuple(heads):
+        raise ValueError(f"heads: wanted {trial.train.layers}, those of the task, got {tuple(heads)}.")
     return trial.train, trial.labels
 
 

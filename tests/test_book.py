@@ -153,18 +153,19 @@ def test_address_is_where_the_checkout_came_from(tmp_path, said, wanted):
 
 
 def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
-    for name, most in {"WORDS": 3, "VISIBLE": 0, "COLUMNS": 3}.items():
+    for name, most in {"WORDS": 3, "PAGES": 1, "VISIBLE": 0, "COLUMNS": 3}.items():
         monkeypatch.setattr(check_book, name, most)
-
     html = tmp_path / "_build" / "html" / "book"
     html.mkdir(parents=True)
     contents = "root: book/index\nparts:\n- chapters:\n  - file: book/gone\n  - file: book/read\n"
     (tmp_path / "_toc.yml").write_text(contents)
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "read.md").write_text(PAGE.format(":tags: [remove-cell]\nx = 2") + PAGE.format("1 + x"))
+    (tmp_path / "book" / "claims.yaml").write_text("claims:\n  - {claim: x, date: d, unit: u, run: r, outcome: o}\n")
     (html / "index.html").write_text(
         """<article><p>As in {numref}`fig-x`.</p><code>{numref}</code>
         <div class="output traceback">ValueError</div><div class="output stderr">oh</div>
+        <pre>&lt;IPython.core.display.Markdown object&gt;</pre>
         <p>gains <span class="pasted-text">nan</span> points in Canandaigua</p>
         <figure id="fig-a"><img src="../_images/a.png" alt="../_images/a.png"></figure>
         <dl class="py"><dt>f</dt><dd><code>$x$</code> $x$</dd></dl>
@@ -172,6 +173,7 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
     )
     (html / "read.html").write_text(
         """<article><p>One matrix a layer.</p><pre>not counted</pre>
+        <div class="cell tag_remove-input"><div class="cell_output"><pre>1 2</pre></div></div>
         <img src="small.svg" alt="8 points on a page of 724"></article>"""
     )
     (html / "small.svg").write_text('<svg viewBox="0 0 543 100"><g transform="scale(0.08 -0.08)"/></svg>')
@@ -179,8 +181,11 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
     assert (pages, figures) == (3, 1)
     wanted = [
         "the page was not built",
+        "claims.yaml: 'x' lacks rule",
+        "index.html: not there",
         "an error in a cell",
         "messages on standard error",
+        "the name of an object in place of what it shows: '<IPython.core.display.Markdown object>'",
         "a glued number that is none: 'gains nan points",
         "left unresolved: 'As in {numref}",
         "left unresolved: '$x$'",
@@ -189,9 +194,11 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
         "no alternative text",
         "link to #here: no such place",
         "link to away.html: no such file",
+        "2 pages to read, at most 1",
         "4 words, at most 3",
         "'matrix a layer': write 'per'",
         "text of 5.3 pixels on a phone",
+        "printed text in place of a table or a sentence: '1 2'",
         "a visible cell of 1 lines, at most 0",
         "a visible cell of 5 columns, at most 3",
         "x is used in a cell that a reader sees, and defined in none above",

@@ -30,7 +30,7 @@ UNMARKED = re.compile(r"[$`]|:math:")
 # The parts to look things up in; the others are read, and have a length.
 LISTED = re.compile(r"^[\s-]*(?:root|file): (\S+)$", re.MULTILINE)
 LOOKED_UP = ("Using it", "Appendix")
-WORDS = 1500  # at most on a page that is read
+PAGES, WORDS, FIGURES = 30, 1500, 6  # at most: pages to read; words and figures on each
 VISIBLE, COLUMNS = 25, 100  # lines and columns at most of a cell that is shown
 HIDDEN = re.compile(r"hide-input|hide-cell|remove-input|remove-cell")
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(?:---\n(.*?)^---\n|((?::[^\n]*\n)*))(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -43,6 +43,7 @@ STILTED = {
 }
 TEXT, COLUMN = 6.9, 362  # pixels: the smallest text of a figure, where a phone's column is so wide
 GLYPHS = re.compile(r"scale\(0?(\.\d+) -0?\.\d+\)")  # of Matplotlib's outlines, in units of 100 points
+CLAIM = {"claim", "rule", "date", "unit", "run", "outcome"}
 BOUND = re.compile(r"([<>]=?)\s*([-+]?[\d.]+(?:e[-+]?\d+)?)")
 COMPARED = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 
@@ -58,7 +59,7 @@ def main() -> int:
 
 def check(root: Path) -> tuple[int, int, list[str]]:
     """Check every page; return the numbers of pages and figures, and the problems."""
-    names, read, html = page_names(root), reading(root), root / "_build" / "html"
+    names, html = page_names(root), root / "_build" / "html"
     built, problems, figures = {}, [], 0
     for name in names:
         path = html / f"{name}.html"
@@ -66,6 +67,11 @@ def check(root: Path) -> tuple[int, int, list[str]]:
             built[path] = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
         else:
             problems.append(f"{name}: the page was not built")
+    if not (html / "index.html").is_file():
+        problems.append("index.html: not there, though it is where a reader starts")
+    read = reading(root)
+    if len(read) > PAGES:
+        problems.append(f"_toc.yml: {len(read)} pages to read, at most {PAGES}")
     for path, page in built.items():
         name = path.relative_to(html).with_suffix("").as_posix()
         article = page.select_one("article") or page
@@ -78,10 +84,14 @@ def check(root: Path) -> tuple[int, int, list[str]]:
 
 
 def claims(root: Path) -> list[str]:
-    """Compare the numbers that pages kept with their bounds in book/claims.yaml."""
+    """Compare the numbers that pages kept with their bounds in book/claims.yaml, and look at the claims themselves."""
     path = root / "book" / "claims.yaml"
     said = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    problems: list[str] = []
+    problems = [
+        f"claims.yaml: {one.get('claim', one)!r:.60} lacks {', '.join(CLAIM - set(one))}"
+        for one in said.get("claims") or []
+        if CLAIM - set(one)
+    ]
     if said.get("bounds"):
         cache, pages = notebooks(root)
         for page, bounds in said["bounds"].items():
@@ -142,9 +152,14 @@ def _broken(article: Tag):
     for selector, meaning in BROKEN.items():
         for tag in article.select(selector):
             yield f"{meaning}: {tag.get_text(' ', strip=True)[:120]!r}"
+    for text in article.find_all(string=re.compile(r"IPython\.core\.display")):
+        yield f"the name of an object in place of what it shows: {text.strip()[:120]!r}"
     for tag in article.select(".pasted-text"):
         if re.search(r"\b(?:nan|inf)\b", tag.get_text()):
             yield f"a glued number that is none: {tag.parent.get_text(' ', strip=True)[:120]!r}"
+    for tag in article.select(":not(.cell_input) > .notranslate pre"):
+        if re.search(r"^```\{code-cell\}", tag.get_text(), re.MULTILINE):
+            yield f"a cell that is shown as text: {tag.get_text()[:80]!r}"
     unmarked = [text for entry in article.select("dl.py") for text in entry.find_all(string=UNMARKED)]
     for text in [*article.find_all(string=UNRESOLVED), *unmarked]:
         if not text.find_parent(["code", "pre", "script", "style"]) and not text.find_parent(class_="math"):
@@ -157,6 +172,10 @@ def _long(article: Tag):
         tag.decompose()
     if (words := len(text.get_text(" ").split())) > WORDS:
         yield f"{words} words, at most {WORDS}"
+    if (figures := len(article.select("figure"))) > FIGURES:
+        yield f"{figures} figures, at most {FIGURES}"
+    for tag in article.select(".tag_remove-input .cell_output pre"):
+        yield f"printed text in place of a table or a sentence: {tag.get_text(' ', strip=True)[:80]!r}"
 
 
 def cells(source: Path) -> list[tuple[str, str]]:
@@ -200,6 +219,8 @@ def _stilted(article: Tag):
 
 def _images(article: Tag, path: Path):
     for figure in article.select("figure"):
+        if not figure.select_one("img, svg, object, table"):
+            yield f"figure {figure.get('id')}: no picture in it"
         if not figure.select_one("figcaption .caption-number"):
             yield f"figure {figure.get('id')}: no caption with a number"
     for image in article.select("img"):
