@@ -22,6 +22,7 @@ def made(tmp_path_factory):
             pieces = list(one.runs())
             for path, given in pieces:
                 run(one, path, given)
+            assert not list(one.path.parent.rglob("*.npz"))  # no state is left beside a record
             if one.pieces:
                 recorded.combine(one.path, list(one.pieces), [path for path, _ in pieces])
         return one

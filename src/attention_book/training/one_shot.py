@@ -78,8 +78,8 @@ def train(
 
     An epoch has one sequence per pair of training classes, in random order; validation uses one per
     pair of validation classes, always the same. `weight_decay` times the parameters is added to the
-    gradient before Adam. With a file `checkpoint` a run goes on from there with the same result,
-    also for more `epochs`; `stop_after` so many steps of this call it stops.
+    gradient before Adam. With a file `checkpoint` a run of the same settings goes on from there with
+    the same result; `stop_after` so many steps of this call it stops.
     """
     layers = Chain.of(layers)
     if layers.readout.axes:
@@ -87,7 +87,7 @@ def train(
     settings = _settings(layers, width, dimension, seed, batch, learning_rate, weight_decay, validate_every)
     if biases:
         settings["biases"] = True
-    epochs = checks.whole("epochs", epochs)
+    settings["epochs"] = epochs = checks.whole("epochs", epochs)
     if stop_after is not None:
         stop_after = checks.whole("stop_after", stop_after)
     path = None if checkpoint is None else Path(checkpoint)
@@ -151,7 +151,7 @@ def train(
 def _settings(
     layers: Chain, width, dimension, seed, batch, learning_rate, weight_decay, validate_every
 ) -> dict[str, Any]:
-    """Check and collect all settings of the result but the task and its length."""
+    """Check and collect all settings of the result but the task and its epochs."""
     whole = {"width": width, "dimension": dimension, "batch": batch, "validate_every": validate_every}
     whole = {name: checks.whole(name, value) for name, value in whole.items()}
     rates = {"learning_rate": checks.positive("learning_rate", learning_rate)}

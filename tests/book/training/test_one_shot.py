@@ -92,6 +92,8 @@ def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(task, split, tmp
         ValueError, match=r"another run: learning_rate 0.0003 there and 0.001 here, seed 3 there and 7 here"
     ):
         train(task, split, epochs=1, **{**TINY, "seed": 7}, learning_rate=1e-3, checkpoint=path)
+    with pytest.raises(ValueError, match="another run: epochs 1 there and 2 here"):
+        train(task, split, epochs=2, **TINY, checkpoint=path)
     with pytest.raises(ValueError, match="another run: task"):
         train(OneShot(task.images, label_seed=1), split, epochs=1, **TINY, checkpoint=path)
     path.write_bytes(path.read_bytes()[:5000])
