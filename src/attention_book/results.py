@@ -5,7 +5,6 @@ provenance. A record holds no hash of code: it is right if computing part of it 
 same numbers, which `make verify` does.
 """
 
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -25,7 +24,7 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import checks
-from statmech_attention.records import read_netcdf, write_netcdf
+from statmech_attention.records import fingerprint, read_netcdf, write_netcdf
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
 _LIBRARIES = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy")
@@ -66,7 +65,7 @@ def save(
         "seed": None if seed is None else checks.whole("seed", seed, 0),
         "wall_seconds": None if wall_seconds is None else float(wall_seconds),
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "digest": _digest(dataset),
+        "digest": fingerprint(dataset, _NOT_NUMBERS),
     }
     recorded = dataset.assign_attrs({_PARAMETERS: as_json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})
     return write_netcdf(recorded, path)
@@ -78,10 +77,10 @@ def load(path: str | os.PathLike) -> xr.Dataset:
         dataset = read_netcdf(path)
     except FileNotFoundError:
         raise
-    except (ValueError, RuntimeError) as error:  # h5py has several for a damaged file
+    except ValueError as error:
         raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
     made = _record(Path(path), dataset.attrs)
-    if made.get("digest") not in (None, _digest(dataset)):
+    if made.get("digest") not in (None, fingerprint(dataset, _NOT_NUMBERS)):
         raise ValueError(f"{path}: a damaged record, other numbers than were written. Remove this file and run again.")
     dataset.attrs = {name: value for name, value in dataset.attrs.items() if name not in (_PARAMETERS, _PROVENANCE)}
     return dataset
@@ -153,17 +152,4 @@ def _version(distribution: str) -> str:
 
 def digest(path: str | os.PathLike) -> str:
     """Return 16 digits of the SHA-256 of a result's numbers and texts, without measured seconds."""
-    return _digest(load(path))
-
-
-def _digest(dataset: xr.Dataset) -> str:
-    found = hashlib.sha256()
-    for name in sorted(set(map(str, dataset.variables)) - set(_NOT_NUMBERS)):
-        variable = dataset.variables[name]
-        values = np.ascontiguousarray(variable.values)
-        # Texts come back as objects, whose bytes are addresses.
-        text = values.dtype.kind in "OU"
-        content = "\0".join(map(str, values.ravel())).encode() if text else values.tobytes()
-        found.update(f"{name} {variable.dims} {values.shape} {'O' if text else values.dtype.kind}\0".encode())
-        found.update(content)
-    return found.hexdigest()[:16]
+    return fingerprint(load(path), _NOT_NUMBERS)

@@ -1,10 +1,10 @@
 """Problems and solutions in netCDF files, which are written whole or not at all."""
 
-import io
+import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,8 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
             axes = (*batch, *stage.axes[: overlap.ndim - len(batch)])
             variables[stage.variable] = (axes, np.asarray(overlap))
     attributes = {"layers": json.dumps(layers_to_json(problem.layers)), "start": getattr(thing, "start", "")}
-    return write_netcdf(xr.Dataset(variables, attrs=attributes), path)
+    dataset = xr.Dataset(variables, attrs=attributes)
+    return write_netcdf(dataset.assign_attrs(fingerprint=fingerprint(dataset.assign(dataset.attrs))), path)
 
 
 def _of_problem(problem: Problem, batch: tuple[str, ...]) -> dict[str, Any]:
@@ -74,8 +75,8 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution:
     """
     need("io", "loading")
     dataset = read_netcdf(path)
-    if missing := {"attentioned", "labels", "variance"} - set(dataset):
-        raise ValueError(f"{path}: wanted a problem or a solution, got no {', '.join(sorted(missing))} in it.")
+    if dataset.attrs.pop("fingerprint", None) != fingerprint(dataset.assign(dataset.attrs)):
+        raise ValueError(f"{path}: wanted what `save` wrote, got another file, or other numbers. Save it again.")
     checks.need_double("load", np.zeros(()))
     layers = layers_from_json(json.loads(dataset.attrs["layers"]))
 
@@ -102,35 +103,35 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution:
 @contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary file beside `path`, which replaces `path` in one step unless something is raised."""
-    path = Path(path)
+    path = Path(path).expanduser()
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent)
     os.close(handle)
     temporary = Path(name)
+    mask = os.umask(0)  # there is no other way to read it
+    os.umask(mask)
     try:
         yield temporary
-        temporary.chmod(0o644)
+        temporary.chmod(0o666 & ~mask)
         temporary.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, f"{path} could not be written: {error.strerror}") from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def write_netcdf(dataset, path: str | os.PathLike) -> Path:
     """Write an xarray Dataset to a file ending in `.nc`; return its path."""
-    import h5netcdf
-    from xarray.backends import H5NetCDFStore
-
-    path = Path(path)
+    path = Path(path).expanduser()
     if path.suffix != ".nc":
         raise ValueError(f"path: wanted a file name ending in .nc, got {path.name!r}.")
     # A compressed variable has its own index in the file, larger than a small variable.
     large = [name for name, one in dataset.variables.items() if one.dtype.kind in "fiub" and one.nbytes > _LARGE]
     encoding = {name: {"zlib": True, "complevel": 9, "shuffle": True} for name in large}
-    content = io.BytesIO()  # in memory first: HDF5 ends the process if it cannot flush to a full disk
-    with h5netcdf.File(content, "w") as file:
-        dataset.dump_to_store(H5NetCDFStore(file), encoding=encoding)
+    # In memory first: HDF5 ends the process if it cannot flush to a full disk.
+    content = dataset.to_netcdf(engine="h5netcdf", encoding=encoding)
     with replacing(path) as temporary:
-        temporary.write_bytes(content.getvalue())
+        temporary.write_bytes(content)
     return path
 
 
@@ -138,10 +139,25 @@ def read_netcdf(path: str | os.PathLike):
     """Read the Dataset of a file into memory."""
     import xarray as xr
 
-    if not Path(path).is_file():
+    path = Path(path).expanduser()
+    if not path.is_file():
         raise FileNotFoundError(f"{path}: wanted a netCDF file, got no such file.")
     try:
         with xr.open_dataset(path, engine="h5netcdf") as opened:
             return opened.load()
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError) as error:  # h5py has several for a damaged file
         raise ValueError(f"{path}: wanted a netCDF file, got one that cannot be read ({error}).") from error
+
+
+def fingerprint(dataset, without: Collection[str] = ()) -> str:
+    """Return 16 digits of the SHA-256 of a Dataset's names, axes, numbers and texts, but for some variables."""
+    found = hashlib.sha256()
+    for name in sorted(set(map(str, dataset.variables)) - set(without)):
+        variable = dataset.variables[name]
+        values = np.ascontiguousarray(variable.values)
+        # Texts come back as objects, whose bytes are addresses.
+        text = values.dtype.kind in "OU"
+        content = "\0".join(map(str, values.ravel())).encode() if text else values.tobytes()
+        found.update(f"{name} {variable.dims} {values.shape} {'O' if text else values.dtype.kind}\0".encode())
+        found.update(content)
+    return found.hexdigest()[:16]
