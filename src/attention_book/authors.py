@@ -14,9 +14,10 @@ from statmech_attention.model import AttentionedInputs
 from statmech_attention.records import read_netcdf
 from statmech_attention.sampling import posterior
 from statmech_attention.tasks import HiddenMarkovTrial
-from statmech_attention.theory import Solution, kernel_regression, solve_sweep
+from statmech_attention.theory import Solution, kernel, kernel_regression, solve_sweep
 
 FOLDER = Path(__file__).parents[2] / "results" / "authors"
+LEVELS = ("order_parameter", "order_parameter_2", "order_parameter_readout")  # from the projection up
 
 
 def chains() -> tuple[xr.Dataset, HiddenMarkovTrial]:
@@ -36,6 +37,13 @@ def theory() -> tuple[xr.Dataset, HiddenMarkovTrial, Solution]:
         Problem(trial.train, trial.labels), widths=widths, temperatures=[theirs.attrs["temperature"]]
     )
     return theirs, trial, solutions[:, 0]
+
+
+def label_overlaps(trial: HiddenMarkovTrial, order_parameter) -> Float[np.ndarray, " components"]:
+    """Overlaps |v . Y| / |Y| of the principal components of the training kernel with the labels, the largest first."""
+    values = kernel(trial.train, trial.train, order_parameter)
+    components = np.linalg.eigh(values)[1][:, ::-1]
+    return np.abs(trial.labels @ components) / np.linalg.norm(trial.labels)
 
 
 class Distances(NamedTuple):

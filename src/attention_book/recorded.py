@@ -140,7 +140,7 @@ def _turned(one: xr.DataArray, other: xr.DataArray) -> xr.DataArray:
 def difference(found, recorded) -> float:
     """The largest difference over the largest finite recorded number; infinite for other shapes, texts and gaps."""
     found, recorded = np.asarray(found), np.asarray(recorded)
-    if found.shape != recorded.shape or "O" in (found.dtype.kind, recorded.dtype.kind):
+    if found.shape != recorded.shape or {"O", "T", "U"} & {found.dtype.kind, recorded.dtype.kind}:
         return 0.0 if np.array_equal(found, recorded) else np.inf
     found, recorded = found.astype(float), recorded.astype(float)
     differ = ~((found == recorded) | (np.isnan(found) & np.isnan(recorded)))
