@@ -201,10 +201,32 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
         "printed text in place of a table or a sentence: '1 2'",
         "a visible cell of 1 lines, at most 0",
         "a visible cell of 5 columns, at most 3",
-        "x is used in a cell that a reader sees, and defined in none above",
+        "x is used in a visible cell, and defined above in no cell that a reader sees",
     ]
     assert [part for part in wanted if not any(part in problem for problem in problems)] == []
     assert len(problems) == len(wanted)
+
+
+FOLDED, REMOVED = ":tags: [hide-input]\n", ":tags: [remove-cell]\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "code", "problems"),
+    [
+        ("x = 2", "print(x)", []),
+        ("", "x = 2\nx += len([y for y in range(x)])", []),
+        (FOLDED + "x = 2", FOLDED + "print(x)", []),
+        ("x = 2", "def f(y, z=x):\n    return y + later\n\n\nlater = 1", []),
+        (FOLDED + "x = 2", "print(x)", ["x is used in a visible cell, and defined above in a folded cell"]),
+        (REMOVED + "x = 2", FOLDED + "print(x)", ["x is used in a folded cell, and defined above in no cell that"]),
+        ("y = 2", "def f(y):\n    return x + y", ["x is used in a visible cell, and defined above in no cell that"]),
+    ],
+)
+def test_names_that_a_reader_does_not_see_are_found(tmp_path, above, code, problems):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.format(above) + PAGE.format(code))
+    found = list(check_book.undefined(page))
+    assert len(found) == len(problems) and all(map(str.startswith, found, problems))
 
 
 @pytest.mark.parametrize(

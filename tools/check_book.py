@@ -194,14 +194,21 @@ def _size(source: Path):
 
 
 def undefined(source: Path):
-    """Yield the names that visible or folded cells use and that no such cell above defines."""
-    known = {*dir(builtins), "display", "get_ipython"}
+    """Yield the names that a cell uses and that no cell above defines which a reader of this cell sees.
+
+    A visible cell may use names of visible cells alone, a folded one also those of folded cells.
+    """
+    seen, folded = {*dir(builtins), "display", "get_ipython"}, set()
     for above, code in cells(source):
-        if not re.search("remove-(?:cell|input)", above):
-            table = symtable.symtable(re.sub(r"^[%!].*", "", code, flags=re.MULTILINE), source.name, "exec")
-            known |= {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
-            for name in sorted(_used(table) - known):
-                yield f"{name} is used in a cell that a reader sees, and defined in none above"
+        if re.search("remove-(?:cell|input)", above):
+            continue
+        table = symtable.symtable(re.sub(r"^[%!].*", "", code, flags=re.MULTILINE), source.name, "exec")
+        defined = {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
+        visible = not HIDDEN.search(above)
+        for name in sorted(_used(table) - defined - seen - (set() if visible else folded)):
+            where = "in a folded cell" if name in folded else "in no cell that a reader sees"
+            yield f"{name} is used in a {'visible' if visible else 'folded'} cell, and defined above {where}"
+        (seen if visible else folded).update(defined)
 
 
 def _used(table: symtable.SymbolTable) -> set[str]:
