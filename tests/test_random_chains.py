@@ -11,6 +11,7 @@ from layers import brute_force
 import statmech_attention as sma
 from attention_book.pruning import masked_outputs, path_contributions
 from statmech_attention import pruning
+from statmech_attention.layers.chains import order_parameters_on
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates, derivatives
 from statmech_attention.theory.coordinates import point_of
@@ -123,7 +124,7 @@ def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_acti
     heads = [tuple(rng.permutation(count).tolist()) for count in chain.counts]
     found = sma.solve(sma.Problem(xi.keep_heads(heads), labels, **chain.physics))
     whole = sma.layers.Chain.of(chain.heads)
-    moved = pruning.heads.order_parameters_on(one.order_parameters, whole, whole.keep(heads)[1])
+    moved = order_parameters_on(one.order_parameters, whole, whole.keep(heads)[1])
     close(found.order_parameters, moved, 1e-6)
 
 
@@ -220,7 +221,5 @@ def test_heads_removed_in_two_steps_are_removed_at_once_and_are_masked(chain):
     close(masked_outputs(contributions, kept[None], layers=chain.heads)[0], outputs)
     whole = sma.layers.Chain.of(chain.heads)
     parts = whole.keep(pruning.heads.kept_heads(chain.heads, both))[1]
-    overlaps = pruning.heads.order_parameters_on(
-        sma.model.weights_order_parameters(weights, layers=chain.heads), whole, parts
-    )
+    overlaps = order_parameters_on(sma.model.weights_order_parameters(weights, layers=chain.heads), whole, parts)
     close(overlaps, sma.model.weights_order_parameters(smaller[0], layers=left))

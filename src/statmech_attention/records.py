@@ -44,6 +44,7 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
             axes = (*batch, *stage.axes[: overlap.ndim - len(batch)])
             variables[stage.variable] = (axes, np.asarray(overlap))
     attributes = {"layers": json.dumps(layers_to_json(problem.layers)), "start": getattr(thing, "start", "")}
+    attributes["starts"] = getattr(thing, "starts", 0)
     dataset = xr.Dataset(variables, attrs=attributes)
     return write_netcdf(dataset.assign_attrs(fingerprint=fingerprint(dataset.assign(dataset.attrs))), path)
 
@@ -96,8 +97,8 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution:
     if "action" not in dataset:
         return problem
     overlaps = tuple(jnp.asarray(dataset[stage.variable].values) for stage in Chain.of(layers).stages)
-    found = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS}
-    return Solution(problem, overlaps, **found, start=dataset.attrs.get("start", "prior"))
+    found: dict[str, Any] = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS}
+    return Solution(problem, overlaps, **found, start=dataset.attrs["start"], starts=int(dataset.attrs["starts"]))
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
 from statmech_attention import sampling
+from statmech_attention.layers.chains import order_parameters_on
 from statmech_attention.pruning.evidence import head_evidence, without_head
-from statmech_attention.pruning.heads import kept_heads, order_parameters_on
+from statmech_attention.pruning.heads import kept_heads
 
 HEADS = (2, 2)
 EXAMPLES = 5

@@ -1,14 +1,17 @@
-"""Two minima of the action against formulas, a second minimiser and a closed form."""
+"""Minima of the action against formulas, a second minimiser, a curve of one variable and separate code."""
 
 import jax
 import numpy as np
 import pytest
 import scipy.optimize
+from chains import on_chains
 from scipy.linalg import solve_triangular
 
 import statmech_attention as sma
 from attention_book.solvable_model import SolvableModel
-from statmech_attention.theory.saddle_point import minima
+from benchmarks import searches
+from statmech_attention.layers.chains import order_parameters_on
+from statmech_attention.theory import minima
 
 # Correlation, signal, P, N, T of data with four features per example, and the accuracies of the minima.
 TWO = [(0.99, 0.5, 200, 20, 0.05), (0.99, 1.0, 200, 67, 0.03), (0.999, 0.5, 100, 10, 0.05)]
@@ -61,7 +64,7 @@ def test_fit_ends_at_the_lowest_minimum():
     problem, _, _ = drawn(*TWO[2])
     fitted = sma.fit(problem, chosen="temperature")
     prior, lowest = sma.solve(fitted.solution.problem), minima(fitted.solution.problem)[0]
-    assert (prior.start, lowest.start) == ("prior", "narrow")
+    assert (prior.start, lowest.start) == ("prior", "narrow") and (prior.starts, lowest.starts > 1) == (1, True)
     assert (
         sma.log_evidence(prior) + 10 < fitted.log_evidence == pytest.approx(float(sma.log_evidence(lowest)), abs=1e-6)
     )
@@ -88,3 +91,50 @@ def test_one_path_without_noise_has_two_minima_inside_its_window_alone(layers, c
     for load, count in [(low * 0.97, 1), (low * 1.01, 2), (high * 0.99, 2), (high * 1.03, 1)]:
         problem = sma.Problem(x, y, layers=(1,) * layers, width=examples / load, temperature=1.0)
         assert len(minima(problem.reduce())) == count
+
+
+def test_a_label_along_a_weak_direction_of_a_single_path():
+    """Every strong direction without a label adds a step upwards to this curve of one variable, and a label a dip."""
+    sizes, squares, width = np.append(np.full(20, 100.0), 0.01), np.append(np.zeros(20), 600.0), 10
+    inputs = np.diag(np.sqrt(len(sizes) * sizes))[:, None]
+    found = minima(sma.Problem(inputs, np.sqrt(squares), layers=(1,), width=width, temperature=1.0))
+    u = np.exp(np.linspace(-12, 12, 480_001))
+    seen = 1 + u[:, None] * sizes
+    curve = 2 * np.sqrt(u) - np.log(u) + np.sum(np.log(seen) + squares / seen, axis=1) / width
+    low = np.flatnonzero((curve[1:-1] < curve[:-2]) & (curve[1:-1] < curve[2:])) + 1
+    low = low[np.argsort(curve[low])]
+    np.testing.assert_allclose([one.action for one in found], curve[low], rtol=0, atol=1e-8)
+    np.testing.assert_allclose([one.order_parameter.item() for one in found], u[low], rtol=1e-4)
+    np.testing.assert_allclose(curve[low], [62.7440, 66.1773], rtol=0, atol=1e-4)
+
+
+def with_small_inputs(chain):
+    """The problem of a chain, in which labels are large against the kernel."""
+    train, labels, _ = chain.problem()
+    return sma.Problem(0.03 * train.values, labels, layers=chain.heads, width=4.0, temperature=1e-3)
+
+
+@on_chains(2)
+def test_minima_do_not_depend_on_how_heads_are_numbered(chain):
+    problem, random = with_small_inputs(chain), np.random.default_rng(chain.seed)
+    order = [random.permutation(count).tolist() for count in chain.counts]
+    other = problem.replace(attentioned=problem.attentioned.keep_heads(order))
+    found, again = minima(problem), minima(other)
+    assert [one.starts for one in found] == [one.starts for one in again]
+    whole = problem.attentioned.chain
+    for one, renumbered in zip(found, again, strict=True):
+        assert abs(one.action - renumbered.action) < 1e-7 * (1 + abs(one.action))
+        wanted = order_parameters_on(one.order_parameters, whole, whole.keep(order)[1])
+        for overlap, known in zip(renumbered.order_parameters, wanted, strict=True):
+            np.testing.assert_allclose(overlap, known, rtol=0, atol=1e-4 * np.max(np.abs(known)))
+
+
+def test_the_numbering_of_heads_alone_changes_where_solve_ends():
+    """Were it otherwise, the test above could not fail."""
+    ends = set()
+    for number in range(12):
+        problem = searches.problem("large labels", number)
+        turned = problem.attentioned.keep_heads([range(count)[::-1] for count in problem.attentioned.chain.heads])
+        apart = sma.solve(problem).action - sma.solve(problem.replace(attentioned=turned)).action
+        ends.add(bool(abs(apart) > 1e-3))
+    assert ends == {False, True}

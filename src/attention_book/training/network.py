@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 
 from statmech_attention import AttentionedInputs, attention_from_queries_and_keys
 from statmech_attention.layers import Chain, Kind
+from statmech_attention.layers.chains import order_parameters_on, partial_paths_left
 from statmech_attention.model import SoftmaxAttention
-from statmech_attention.pruning.heads import order_parameters_on, partial_paths_left
 
 CURVE = ("step", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
 

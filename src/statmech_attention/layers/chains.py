@@ -160,6 +160,28 @@ class Chain:
         return zip(self.layers, self.path_branches.T, strict=True)
 
 
+def partial_paths_left(branches, left) -> list[Int[np.ndarray, " paths"]]:
+    """Numbers of the partial paths of layers l..L that are left, for every l."""
+    return [
+        np.arange(math.prod(branches[layer:])).reshape(branches[layer:])[np.ix_(*left[layer:])].ravel()
+        for layer in range(len(branches))
+    ]
+
+
+def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -> tuple:
+    """The blocks of all order parameters on the partial paths that are left, and of the heads that are left."""
+    # The last axis is that of the outputs, all of which stay.
+    left = [list(part.branches) for part in parts] + [list(range(whole.outputs))]
+    partial, found = partial_paths_left((*whole.branches, whole.outputs), left), []
+    for overlap, (place, _, inner) in zip(order_parameters[:-1], whole.stages[:-1], strict=True):
+        if not inner:
+            found.append(overlap[np.ix_(partial[place], partial[place])])
+        elif parts[place].layer.inner is not None:
+            above = partial[place + 1]
+            found.append(overlap[np.ix_(np.array(parts[place].matrices, int), above, above)])
+    return (*found, order_parameters[-1])
+
+
 def layers_to_json(layers) -> list:
     """Return `layers` in a form that JSON can hold, kinds by names and fields; refuse unknown kinds."""
     for one in layers:

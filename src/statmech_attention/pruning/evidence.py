@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from statmech_attention.layers.chains import order_parameters_on, partial_paths_left
 from statmech_attention.model import AttentionedInputs
-from statmech_attention.pruning.heads import kept_heads, order_parameters_on, partial_paths_left
+from statmech_attention.pruning.heads import kept_heads
 from statmech_attention.theory import Problem, Solution, log_evidence, solve
 
 

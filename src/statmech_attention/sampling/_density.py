@@ -24,7 +24,7 @@ from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.regression import Regression
 from statmech_attention.theory.rows import reduced
-from statmech_attention.theory.saddle_point import NARROWER
+from statmech_attention.theory.starts import NARROWER
 from statmech_attention.theory.trust_region import Outcome, exact_step, minimise
 
 _MAX_STEPS = 100  # to a mode

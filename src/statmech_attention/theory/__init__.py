@@ -3,9 +3,10 @@
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters, log_evidence
 from statmech_attention.theory.fit import Fit, fit
 from statmech_attention.theory.kernels import head_scores, kernel
+from statmech_attention.theory.minima import minima
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.regression import KernelRegression, Prediction, Regression, accuracy, kernel_regression
-from statmech_attention.theory.saddle_point import minima, solve, solve_sweep
+from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.solution import NotConverged, Solution
 from statmech_attention.theory.trust_region import Outcome
 

@@ -5,7 +5,6 @@ Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +21,6 @@ from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution, raise_unless_converged
 
 METHODS = ("auto", "dense", "products")
-NARROWER = 20.0  # by so much the network is narrower that leads to a second minimum
-_SAME = 1e-3  # relative difference of two order parameters that are one
 
 
 def solve(
@@ -36,6 +33,8 @@ def solve(
     throw: bool = True,
 ) -> Solution:
     r"""$U = \mathrm{argmin}\, S$, $S(U) = \mathcal L(U) + \alpha E(U)$, $\alpha = P / N$: equation (11).
+
+    The minimum on the prior's branch: where the action has several, `minima` looks for the lowest.
 
     Under `jax.jit`, `jax.vmap` and `jax.grad` write `throw=False` and look at `converged`: nothing
     can be raised there. Derivatives in inputs, labels, temperature, widths and variances come from
@@ -62,14 +61,14 @@ def solve(
     are ours.
     """
     problem = need_problem(problem, "width", "temperature")
-    _check_options(tolerance, max_steps, method)
+    check_options(tolerance, max_steps, method)
     factors = full_rank(problem.architecture)
     point = jnp.zeros(factors.coordinates)
     if start is not None:
         point = point_of(start.order_parameters if isinstance(start, Solution) else start, factors, "start")
     action, dense = action_problem(problem, method)
     found = minimise_action(action, point, tolerance, max_steps, factors, dense)
-    return _solution(found, problem, throw, start="prior" if start is None else "given")
+    return _checked(solution_of(found, problem, "prior" if start is None else "given"), throw)
 
 
 def solve_sweep(
@@ -94,7 +93,7 @@ def solve_sweep(
         A `Solution` with leading axes (widths, temperatures), in the order given.
     """
     problem = need_problem(problem)
-    _check_options(tolerance, max_steps, method)
+    check_options(tolerance, max_steps, method)
     for name, numbers in (("widths", widths), ("temperatures", temperatures)):
         if isinstance(numbers, (int, float)) or not len(numbers):
             raise ValueError(f"{name}: wanted a list of at least one number, got {numbers!r}.")
@@ -108,40 +107,7 @@ def solve_sweep(
     batch = {"width": width, "temperature": columns, "variance": problem.variance, "count": problem.count}
     shape = (len(architectures), len(columns))
     batch = jax.tree.map(lambda number: jnp.broadcast_to(jnp.asarray(number, float), shape), batch)
-    return _solution(found, problem.unchecked(**batch), throw)
-
-
-def minima(problem: Problem, *, narrower: float = NARROWER, **options) -> list[Solution]:
-    r"""Find the minima of the action (11) that differ, the lowest first.
-
-    `solve` follows the branch of the prior, on which nothing is learned until it ends. With
-    strongly correlated noise the action has a second minimum, which can be lower; the order
-    parameter jumps where both are equally deep. A network with fewer neurons has left the branch of
-    the prior already. So the second start is its minimum, followed back to the width asked for.
-
-    In 1,500 random models of two paths, 73 of which had two minima, these two starts never missed
-    the lowest; starts along the labels' direction found no further one. This costs about three
-    times as much as `solve`, and nothing more to compile.
-
-    Args:
-        problem: a `Problem` with width and temperature.
-        narrower: the factor by which the second start's network is narrower.
-        options: `tolerance`, `max_steps` and `method`, as in `solve`.
-
-    Returns:
-        One `Solution`, or two. `log_evidence` of each counts its basin alone.
-
-    Source: ours; the page on the solvable model derives where two minima exist.
-    """
-    narrower = checks.positive("narrower", narrower)
-    found = [solve(problem, **options)]
-    widths = tuple(width / narrower for width in found[0].problem.width)
-    start = solve(problem.replace(width=widths), **options, throw=False)
-    other = solve(problem, start=start, **options, throw=False)
-    apart = jnp.max(jnp.abs(other.order_parameter - found[0].order_parameter))
-    if other.converged and apart > _SAME * jnp.max(jnp.abs(found[0].order_parameter)):
-        found.append(replace(other, start="narrow"))
-    return sorted(found, key=lambda solution: float(solution.action))
+    return _checked(solution_of(found, problem.unchecked(**batch)), throw)
 
 
 def _from_wide_to_narrow(action: ActionProblem, architectures: list, options: tuple, dense: bool) -> ActionMinimum:
@@ -173,18 +139,22 @@ def _stacked(found: list) -> ActionMinimum:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
 
 
-def _check_options(tolerance, max_steps, method) -> None:
+def check_options(tolerance, max_steps, method) -> None:
     checks.positive("tolerance", tolerance)
     if checks.concrete(max_steps):
         checks.whole("max_steps", max_steps)
     checks.choice("method", method, METHODS)
 
 
-def _solution(found: ActionMinimum, problem: Problem, throw: bool, start: str = "prior") -> Solution:
-    """The minimum together with the problem that it solves; raise unless it converged, if `throw`."""
+def solution_of(found: ActionMinimum, problem: Problem, start: str = "prior", starts: int = 1) -> Solution:
+    """The minimum together with the problem that it solves."""
     least = found.minimum
     reached = (least.value, found.energy, found.entropy, least.gradient_norm, least.steps, least.outcome)
-    solution = Solution(problem, found.order_parameters, *reached, start)
+    return Solution(problem, found.order_parameters, *reached, start, starts)
+
+
+def _checked(solution: Solution, throw: bool) -> Solution:
+    """The solution; raise unless it converged, if `throw`."""
     if throw:
         raise_unless_converged(solution)
     return solution

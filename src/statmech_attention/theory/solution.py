@@ -52,8 +52,9 @@ class Solution:
         gradient_norm: largest entry of the action's gradient in the good coordinates.
         steps: trial steps of the trust region.
         outcome: an `Outcome`.
-        start: where the minimisation started: "prior", "given", or "narrow", a much narrower network.
-            The action can have two minima; see `minima`.
+        start: where the minimisation started: "prior", "given", or one of the other starts of
+            `minima`: "narrow", a much narrower network, "labels", "random".
+        starts: of a minimum found by `minima`, how many of its starts ended there; 1 from `solve`.
     """
 
     problem: Problem
@@ -65,6 +66,7 @@ class Solution:
     steps: Int[Array, "*batch"]
     outcome: Int[Array, "*batch"]
     start: str = field(default="prior", metadata={"static": True})
+    starts: int = field(default=1, metadata={"static": True})
 
     @property
     def order_parameter(self) -> Float[Array, "*batch paths paths"]:

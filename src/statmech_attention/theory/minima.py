@@ -1,0 +1,138 @@
+"""The minima of the action (11) that a search from several starts finds, the lowest first."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Chain, order_parameters_on
+from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters, point_of
+from statmech_attention.theory.derivatives import action_problem
+from statmech_attention.theory.minimum import ActionMinimum, minimise_action
+from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.saddle_point import check_options, solution_of
+from statmech_attention.theory.solution import Solution, raise_unless_converged
+from statmech_attention.theory.starts import NARROWER, Start, order_of_heads, starts
+from statmech_attention.theory.trust_region import Outcome
+
+_ROUGH = 1e-5  # tolerance of the search; the minima that differ are then solved with the tolerance asked for
+_NARROW = 1e-3  # that of the narrower network, which is a start only
+_SAME = 1e-3  # difference of order parameters that are one, relative to their diagonals
+
+
+class _End(NamedTuple):
+    """A minimum, the first start that reached it, and how many did."""
+
+    found: ActionMinimum
+    start: str
+    starts: int
+
+
+def minima(
+    problem: Problem,
+    *,
+    narrower: float = NARROWER,
+    tolerance: float = 1e-8,
+    max_steps: int = 200,
+    method: str = "auto",
+) -> list[Solution]:
+    r"""Find minima of the action (11), the lowest first.
+
+    `solve` follows the branch of the prior, on which little is learned until it ends; another
+    minimum can be lower. The search starts from the prior, from the minimum of a much narrower
+    network, from points raised along directions that carry the labels, and from four random points
+    that are always the same. Heads are put into an order of their own first, so that the list does
+    not depend on how they are numbered. It costs ten to sixteen minimisations, and compiles nothing
+    more than `solve`. No search of this kind is sure to find the lowest minimum.
+
+    Args:
+        problem: a `Problem` with width and temperature.
+        narrower: the factor by which the narrower network is narrower.
+        tolerance, max_steps, method: as in `solve`.
+
+    Returns:
+        A `Solution` for every minimum; `starts` says how many starts reached it, `start` the first
+        of them. `log_evidence` of each counts its basin alone.
+
+    Raises:
+        NotConverged: no start led to a minimum.
+
+    Source: ours; the page on the solvable model derives where two minima exist.
+    """
+    problem = need_problem(problem, "width", "temperature")
+    check_options(tolerance, max_steps, method)
+    narrower = checks.positive("narrower", narrower)
+    return search(problem, partial(starts, narrower=narrower), tolerance, max_steps, method)
+
+
+def search(
+    problem: Problem,
+    starts: Callable[[Problem, Factors], Sequence[Start]],
+    tolerance: float = 1e-8,
+    max_steps: int = 200,
+    method: str = "auto",
+) -> list[Solution]:
+    """The minima that differ among those where these starts lead, in any numbering of the heads, the lowest first."""
+    factors = full_rank(problem.architecture)
+    order = order_of_heads(problem, np.asarray(order_parameters(jnp.zeros(factors.coordinates), factors)[0]))
+    ordered = problem.unchecked(attentioned=problem.attentioned.keep_heads(order))
+    rough, polish = (_minimiser(one, method, max_steps) for one in (ordered, problem))
+    ends = [_end(start, rough, max(tolerance, _ROUGH)) for start in starts(ordered, factors)]
+    polished = []
+    for end in _distinct(ends):
+        there = _renumbered(end.found.order_parameters, ordered.attentioned.chain, order)
+        polished.append(end._replace(found=polish(point_of(there, factors), tolerance)))
+    found = [solution_of(end.found, problem, end.start, end.starts) for end in _distinct(polished)]
+    if not found:
+        raise_unless_converged(solution_of((polished or ends)[0].found, problem))
+    return sorted(found, key=lambda solution: float(solution.action))
+
+
+def _minimiser(problem: Problem, method: str, max_steps: int) -> Callable[..., ActionMinimum]:
+    """A function of a start, a tolerance and a weight of the labels, which minimises this problem's action."""
+    action, dense = action_problem(problem, method)
+    factors = full_rank(problem.architecture)
+
+    def minimise(point, tolerance: float, weight: float = 1.0) -> ActionMinimum:
+        weighted = action if weight == 1 else action._replace(alpha=jnp.asarray(weight * np.asarray(action.alpha)))
+        return minimise_action(weighted, point, tolerance, max_steps, factors, dense)
+
+    return minimise
+
+
+def _end(start: Start, minimise: Callable[..., ActionMinimum], tolerance: float) -> _End:
+    """Where a start leads."""
+    point = jnp.asarray(start.point)
+    if start.weight != 1:
+        point = minimise(point, max(tolerance, _NARROW), start.weight).minimum.point
+    return _End(minimise(point, tolerance), start.name, 1)
+
+
+def _distinct(ends: Sequence[_End]) -> list[_End]:
+    """The ends that converged and differ, each with the number of all starts that led there."""
+    different = list[_End]()
+    for end in ends:
+        if end.found.minimum.outcome != Outcome.CONVERGED:
+            continue
+        for place, other in enumerate(different):
+            if _same(end.found, other.found):
+                different[place] = other._replace(starts=other.starts + end.starts)
+                break
+        else:
+            different.append(end)
+    return different
+
+
+def _same(one: ActionMinimum, other: ActionMinimum) -> bool:
+    first, second = (np.asarray(found.order_parameters[0]) for found in (one, other))
+    size = np.sqrt(np.diag(first))
+    return bool(np.max(np.abs(first - second) / np.outer(size, size)) < _SAME)
+
+
+def _renumbered(overlaps, chain: Chain, order) -> tuple:
+    """Order parameters of a network with its heads in this order, as those of the network itself."""
+    _, parts = chain.keep([np.argsort(heads).tolist() for heads in order])
+    return order_parameters_on([np.asarray(overlap) for overlap in overlaps], chain, parts)
