@@ -15,7 +15,7 @@ import yaml
 from filelock import FileLock, Timeout
 from snakemake.exceptions import WorkflowError
 
-from attention_book.recorded import records
+from attention_book.runs.workflow import records
 
 ROOT = Path(workflow.basedir)
 if "runs" not in config:
@@ -104,4 +104,4 @@ rule join_pieces:
         axes=lambda wildcards: ",".join(RECORDS[f"{wildcards.place}.nc"].pieces),
     localrule: True
     shell:
-        "{params.python} -m attention_book.recorded {output:q} {params.axes} {input:q}"
+        "{params.python} -m attention_book.runs.workflow {output:q} {params.axes} {input:q}"

@@ -24,7 +24,7 @@ import xarray as xr
 from tqdm import tqdm
 
 import statmech_attention as sma
-from attention_book import results
+from attention_book.runs import results
 from benchmarks import batches, minimisers, samplers
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -29,11 +29,11 @@ kernelspec: {{display_name: Python 3, language: python, name: python3}}
 
 
 def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):
-    from attention_book.notebooks import runs
+    from attention_book.runs import notebooks
 
     monkeypatch.chdir(ROOT)
-    for chapter in runs.chapters():
-        for name, one in runs.parameters_of(chapter).items():
+    for chapter in notebooks.chapters():
+        for name, one in notebooks.parameters_of(chapter).items():
             assert one.help, f"{chapter}, {name}: a comment that says what it is"
             if "int" in one.type or "float" in one.type:
                 assert one.allowed, f"{chapter}, {name}: bounds, as in `# width N, in [1, 100]`"

@@ -9,7 +9,7 @@ from chains import ALWAYS, EXAMPLES, FEATURES, TEMPERATURE, on_chains
 from layers import brute_force
 
 import statmech_attention as sma
-from attention_book.pruning import masked_outputs, path_contributions
+from attention_book.one_shot import masked_outputs, path_contributions
 from statmech_attention import pruning
 from statmech_attention.layers.chains import order_parameters_on
 from statmech_attention.model.architecture import Architecture

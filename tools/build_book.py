@@ -22,7 +22,7 @@ from check_book import notebooks
 from filelock import FileLock, Timeout
 from page_notebooks import address, export, launch
 
-from attention_book.notebooks.execution import kernel_environment
+from attention_book.runs.execution import kernel_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE_MEMORY = 2 * 2**30  # bytes

@@ -2,7 +2,7 @@
 
 import sys
 
-from attention_book.tasks.images import data_root
+from attention_book.one_shot.images import data_root
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from attention_book.recorded import Record, recompute, records
+from attention_book.runs.workflow import Record, recompute, records
 
 ROOT = Path(__file__).resolve().parents[1]
 MISSED = "not looked at"
@@ -47,7 +47,7 @@ def main() -> int:
 
 def verify(one: Record) -> tuple[bool, str]:
     """Return whether a record stands, and what was found."""
-    from attention_book.tasks.images import NotPacked
+    from attention_book.one_shot.images import NotPacked
 
     began = time.monotonic()
     if absent := [path.name for path in one.inputs if not path.is_file()]:

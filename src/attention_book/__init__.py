@@ -1,1 +1,1 @@
-"""Code that only this book needs: experiments, image and sentence tasks, panels and notebooks."""
+"""Code that only this book needs, in rooms named after its parts, beside one for pages and one for runs."""

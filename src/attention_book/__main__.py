@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     everything = options.command == "list" and not options.chapters
     try:
-        from attention_book.notebooks import runs
+        from attention_book.runs import notebooks
     except ImportError as error:
         if everything:
             print(report())
@@ -31,15 +31,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     try:
         if options.command == "list":
-            _list(runs, options.chapters or runs.chapters())
+            _list(notebooks, options.chapters or notebooks.chapters())
         else:
-            _run(runs, options)
+            _run(notebooks, options)
         if everything and (lacking := report()):
             print(lacking)
-    except runs.Refused as error:
+    except notebooks.Refused as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except runs.RunFailed as error:
+    except notebooks.RunFailed as error:
         kept = f"\nThe notebook up to there is in {_shown(error.path)}" if error.path else ""
         print(f"error: {error}{kept}", file=sys.stderr)
         return 1
@@ -86,9 +86,9 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _list(runs, chapters: list[str]) -> None:
+def _list(notebooks, chapters: list[str]) -> None:
     for chapter in chapters:
-        parameters = runs.parameters_of(chapter)
+        parameters = notebooks.parameters_of(chapter)
         print(chapter)
         if not parameters:
             print("  takes no parameters")
@@ -98,17 +98,17 @@ def _list(runs, chapters: list[str]) -> None:
         print()
 
 
-def _run(runs, options: argparse.Namespace) -> None:
+def _run(notebooks, options: argparse.Namespace) -> None:
     parameters = dict(options.parameter)
     if len(parameters) < len(options.parameter):
         names = [name for name, _ in options.parameter]
         twice = next(name for name in names if names.count(name) > 1)
-        raise runs.Refused(f"{twice}: given twice. Give it once, a list as 1,2,3.")
+        raise notebooks.Refused(f"{twice}: given twice. Give it once, a list as 1,2,3.")
     if not sys.stderr.isatty():
         # Without a terminal, as in a batch job's log, a line per cell instead of a bar that redraws itself.
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(message)s")
         logging.getLogger("papermill").setLevel(logging.INFO)
-    path = runs.run(options.chapter, parameters, output=options.output, overwrite=options.overwrite)
+    path = notebooks.run(options.chapter, parameters, output=options.output, overwrite=options.overwrite)
     print(_shown(path))
 
 

@@ -7,7 +7,7 @@ import pytest
 import reference
 
 import statmech_attention as sma
-from attention_book.pruning import head_confidence
+from attention_book.one_shot import head_confidence
 
 EXAMPLES, TOKENS, FEATURES, HEADS = 3, 4, 5, (2, 3)
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import pytest
 import reference
 
 import statmech_attention as sma
-from attention_book.pruning import head_confidence
+from attention_book.one_shot import head_confidence
 from statmech_attention.layers import Linear, SkipHeads
 
 LENGTHS, TOKENS, FEATURES, HEADS = (3, 5, 2, 5, 4), 5, 3, (2, 3)

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import statmech_attention as sma
-from attention_book.pruning import path_contributions
-from attention_book.training.path_form import initial
+from attention_book.one_shot import path_contributions
+from attention_book.one_shot.path_form import initial
 from statmech_attention.layers import Chain
 
 EXAMPLES, TOKENS, FEATURES, WIDTH = 40, 5, 12, 8

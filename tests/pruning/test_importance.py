@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.pruning import head_confidence
-from attention_book.training import trained_network
+from attention_book.one_shot import head_confidence, trained_network
 from statmech_attention import pruning
 
 from .networks import network_of

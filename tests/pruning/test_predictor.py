@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.pruning import predictor_vectors
+from attention_book.one_shot import predictor_vectors
 
 SKIPS = (sma.SkipHeads(2), sma.SkipHeads(1))
 

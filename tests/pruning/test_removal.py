@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.pruning import (
+from attention_book.one_shot import (
     every_removal,
     head_drops,
     path_contributions,

@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import statmech_attention as sma
-from attention_book.pruning import masked_outputs, path_contributions
-from attention_book.training import load_network, save_network, trained_network
-from attention_book.training.path_form import initial
+from attention_book.one_shot import load_network, masked_outputs, path_contributions, save_network, trained_network
+from attention_book.one_shot.path_form import initial
 
 from .networks import forward_with_heads_silenced, network_of
 

@@ -15,7 +15,7 @@ import pytest
 from numpyro.infer.util import potential_energy
 
 import statmech_attention as sma
-from attention_book.measures import mean_accuracy
+from attention_book.theory.measures import mean_accuracy
 from sampling import problem
 from statmech_attention.sampling import weights
 

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import chi
 
 import statmech_attention as sma
-from attention_book.solvable_model import SolvableModel
+from attention_book.theory.solvable_model import SolvableModel
 from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._density import gaussians_at_modes, posterior_density
 

@@ -8,8 +8,8 @@ import pytest
 import reference
 
 import statmech_attention as sma
-from attention_book.measures import centred_alignment, principal_overlaps
-from attention_book.pruning import predictor_vectors
+from attention_book.one_shot import predictor_vectors
+from attention_book.theory.measures import centred_alignment, principal_overlaps
 from statmech_attention.theory.rows import compressed
 
 

@@ -8,7 +8,7 @@ from chains import on_chains
 from scipy.linalg import solve_triangular
 
 import statmech_attention as sma
-from attention_book.solvable_model import SolvableModel
+from attention_book.theory.solvable_model import SolvableModel
 from benchmarks import searches
 from statmech_attention.layers.chains import order_parameters_on
 from statmech_attention.theory import minima

@@ -11,10 +11,11 @@ import numpy as np
 import optax
 from jaxtyping import Float, Int
 
+from attention_book.encoder.encoding import encode
 from attention_book.encoder.inputs import Words
+from attention_book.encoder.layers import Encoder, embedded, mean_token, through_layers
 from attention_book.encoder.probes import Probe
-from attention_book.tasks import Encoder, Tokens, encode
-from attention_book.tasks._encoder_layers import embedded, mean_token, through_layers
+from attention_book.encoder.tokens import Tokens
 from statmech_attention.pruning import removal_order
 
 POOLED, FIRST = "pooled", "first"  # what is read out: the mean token, of length 1, or the last layer's first token

@@ -14,16 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from attention_book.tasks import (
-    Encoder,
-    Encoding,
-    Tokens,
-    encoded_batches,
-    pretrained_encoder,
-    random_encoder,
-    sentence_set,
-    tokenise,
-)
+from attention_book.encoder.encoding import Encoding, encoded_batches, pretrained_encoder, random_encoder
+from attention_book.encoder.layers import Encoder
+from attention_book.encoder.sentences import sentence_set
+from attention_book.encoder.tokens import Tokens, tokenise
 from statmech_attention import AttentionedInputs, attentioned_inputs
 from statmech_attention.pruning import fitted_features
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attention_book import tasks
+from attention_book import encoder
 from attention_book.encoder import (
     POOLED,
     Classifier,
@@ -27,14 +27,14 @@ def read():
 @pytest.fixture(scope="module")
 def classifiers(read):
     learned = read.taken(np.arange(30))
-    pooled = np.asarray(tasks.encode(read.encoder, learned.tokens).pooled, float)
+    pooled = np.asarray(encoder.encode(read.encoder, learned.tokens).pooled, float)
     probe = Classifier(read.encoder, POOLED, logistic(pooled, learned.labels))
     return {"probe": probe, "tuned": fine_tuned(learned, seed=0, **TRAINING).classifier}
 
 
 def outputs_by_hand(classifier, tokens, gates=None):
     """A pass from scratch, all sentences padded alike."""
-    seen = tasks.encode(classifier.encoder, tokens, head_gates=gates)
+    seen = encoder.encode(classifier.encoder, tokens, head_gates=gates)
     tokens_out = seen.pooled if classifier.readout == POOLED else seen.hidden[:, -1, 0]
     return np.asarray(tokens_out) @ classifier.probe.weights + classifier.probe.intercept
 
@@ -70,7 +70,7 @@ def test_gates_keep_the_heads_of_the_highest_scores(read):
 
 def test_lowest_layers_end_where_the_encoder_has_their_output(read):
     found = features(lowest_layers(read.encoder, 1), read.tokens, POOLED, np.ones((1, 1, 3)))[0]
-    hidden = np.asarray(tasks.encode(read.encoder, read.tokens).hidden)[:, 0]
+    hidden = np.asarray(encoder.encode(read.encoder, read.tokens).hidden)[:, 0]
     inside = np.arange(hidden.shape[1]) < read.tokens.lengths[:, None]
     mean = (hidden * inside[..., None]).sum(axis=1) / inside.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found, mean / np.linalg.norm(mean, axis=1, keepdims=True), rtol=1e-6, atol=1e-9)

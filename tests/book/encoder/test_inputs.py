@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from attention_book import tasks
+from attention_book import encoder
 from attention_book.encoder import encoded_task, shuffled, tf_idf, uniform, words
 from attention_book.encoder.inputs import STEP
 
@@ -14,8 +14,8 @@ def through_all_tokens(encoder, tokens, sides):
     """(7) as it stands, with all tokens of every layer, the padding cut off each sentence first."""
     rows = []
     for row, length in enumerate(tokens.lengths):
-        one = tasks.Tokens(tokens.ids[[row], :length], tokens.lengths[[row]], tokens.uncut[[row]])
-        found = tasks.encode(encoder, one)
+        one = encoder.Tokens(tokens.ids[[row], :length], tokens.lengths[[row]], tokens.uncut[[row]])
+        found = encoder.encode(encoder, one)
         heads = [[np.asarray(found.attention[layer][0, head]) for layer in side for head in range(3)] for side in sides]
         inputs = np.asarray(found.embeddings[0], float).T
         paths = [np.linalg.multi_dot([inputs, *path, np.eye(length)])[:, 0] for path in itertools.product(*heads)]
@@ -34,7 +34,7 @@ def test_inputs_of_all_directions_are_shifted_turned_and_scaled_from_those_of_al
     assert seen.shape == wanted.shape and found.networks["network"].layers == tuple(3 * len(side) for side in sides)
     products = [np.einsum("epi,fqi->epfq", one, one) for one in (seen, wanted)]
     assert np.abs(products[0] - products[1]).max() < 2 * STEP * np.sqrt(np.max(products[1]))
-    np.testing.assert_allclose(found.pooled, tasks.encode(read.encoder, read.tokens).pooled, rtol=1e-6)
+    np.testing.assert_allclose(found.pooled, encoder.encode(read.encoder, read.tokens).pooled, rtol=1e-6)
 
 
 def test_shuffling_an_encoder_moves_the_entries_of_queries_and_keys_alone():
@@ -55,7 +55,7 @@ def test_encoder_with_uniform_attention_has_equal_heads():
 
 
 def test_terms_of_sentences_are_weighted_by_their_rarity():
-    tokens = tasks.Tokens(
+    tokens = encoder.Tokens(
         np.array([[0, 5, 5, 6, 1], [0, 5, 7, 1, 0], [0, 6, 7, 8, 1]]), np.array([5, 4, 5]), np.array([5, 4, 5])
     )
     found = tf_idf(tokens, 2)

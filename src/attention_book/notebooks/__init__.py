@@ -1,1 +1,0 @@
-"""Notebooks executed with other parameters."""

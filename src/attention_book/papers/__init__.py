@@ -1,0 +1,1 @@
+"""Both papers: their authors' own numbers, and a table of theirs beside ours."""

@@ -1,0 +1,1 @@
+"""Notebooks executed with other parameters, and the records that they make."""

@@ -1,0 +1,175 @@
+"""The records of the book and the runs that make them: the lines of `workflow/runs.yaml`."""
+
+import contextlib
+import io
+import itertools
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+ROOT = Path(__file__).resolve().parents[3]
+RUNS = ROOT / "book" / "runs"
+_NOT_COMPARED = {"seconds", "steps", "gradient_norm"}  # of a clock, and of the way to a minimum
+_ENTRIES = {"record", "run", "for", "with", "pieces", "verify", "tolerance", "quick", "needs"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record: its file, the notebook that makes it, and how part of it is computed again."""
+
+    path: Path
+    run: str  # name of a notebook in book/runs
+    parameters: Mapping[str, Any]
+    pieces: Mapping[str, list] = field(default_factory=dict)  # parameters of which each value has a run of its own
+    verify: Mapping[str, Any] = field(default_factory=dict)  # parameters of the part that is computed again
+    tolerance: float = 1e-6  # of a number computed again, relative to the largest of its variable
+    quick: bool = False  # part of `make verify QUICK=1`
+    needs: str = ""  # what has to be installed, in words
+
+    @property
+    def inputs(self) -> list[Path]:
+        """The records that the run reads."""
+        return [Path(one) for one in self.parameters.values() if isinstance(one, str) and one.endswith(".nc")]
+
+    def runs(self) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Files and parameters of its runs: one for the whole record, or one for each of its pieces."""
+        if not self.pieces:
+            yield self.path, dict(self.parameters)
+        folder = self.path.parent / "pieces" / self.path.stem
+        for values in itertools.product(*self.pieces.values()) if self.pieces else ():
+            own = dict(zip(self.pieces, values, strict=True))
+            yield folder / f"{'-'.join(f'{name}{value}' for name, value in own.items())}.nc", {**self.parameters, **own}
+
+    def arguments(self, output: Path, parameters: Mapping[str, Any]) -> list[str]:
+        """Arguments of `python -m attention_book run` for one of its runs."""
+        found = [f"{RUNS / self.run}.md"]
+        for name, value in {**parameters, "output": output}.items():
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            found += ["-p", f"{name}={text.lower() if isinstance(value, bool) else text}"]
+        return found
+
+
+def records(configuration: Mapping[str, Any], root: Path = ROOT) -> list[Record]:
+    """All records of a configuration such as `workflow/runs.yaml`, those that others read first."""
+    folder, found = root / configuration["folder"], {}
+    for line in configuration["runs"]:
+        for one in _expanded(line, folder):
+            if one.path in found:
+                raise ValueError(
+                    f"{one.path}: there twice. Put a parameter into its name, as record: name-seed{{seed}}."
+                )
+            found[one.path] = one
+    return list(found.values())
+
+
+def _expanded(line: Mapping[str, Any], folder: Path) -> Iterator[Record]:
+    """A record for each value in the lists of `for`."""
+    if unknown := set(line) - _ENTRIES or {"record", "run"} - set(line):
+        raise ValueError(f"runs: wanted record, run and perhaps {', '.join(sorted(_ENTRIES))}, got {sorted(unknown)}.")
+    each, kept = line.get("for", {}), {name: line[name] for name in ("pieces", "quick", "needs") if name in line}
+    for values in itertools.product(*each.values()):
+        own = {**line.get("with", {}), **dict(zip(each, values, strict=True))}
+        own = {name: _file(value, own, folder) for name, value in own.items()}
+        verify = {name: _file(value, own, folder) for name, value in line.get("verify", {}).items()}
+        path = folder / f"{line['record'].format(**own)}.nc"
+        own = {name: value for name, value in own.items() if not name.startswith("_")}
+        yield Record(path, line["run"], own, verify=verify, tolerance=float(line.get("tolerance", 1e-6)), **kept)
+
+
+def _file(value: Any, own: Mapping[str, Any], folder: Path) -> Any:
+    """A value, the name of a record with its folder."""
+    return str(folder / value.format(**own)) if isinstance(value, str) and value.endswith(".nc") else value
+
+
+def execute(notebook: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Execute the cells of a notebook in this process, with other parameters; return its variables."""
+    import jupytext
+
+    found: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.chdir(notebook.parent):
+        for cell in jupytext.read(notebook).cells:
+            if cell.cell_type == "code":
+                exec(compile(cell.source, notebook.name, "exec"), found)
+            if "parameters" in cell.metadata.get("tags", []):
+                if unknown := set(given) - set(found):
+                    raise ValueError(f"{notebook.name}: no such parameter: {', '.join(sorted(unknown))}.")
+                found.update(given)
+    return found
+
+
+def recompute(one: Record) -> float:
+    """Compute part of a record again; return the largest difference, relative to the largest number of a variable."""
+    from attention_book.runs import results
+
+    asked = {**one.parameters, **{name: values[0] for name, values in one.pieces.items()}, **one.verify}
+    recorded = results.load(one.path)
+    for name, values in one.pieces.items():
+        recorded = recorded.isel({name: values.index(asked[name])})
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        path = Path(folder) / "again.nc"
+        execute(RUNS / f"{one.run}.md", {**asked, "output": str(path)})
+        return largest_difference(results.load(path), recorded)
+
+
+def largest_difference(found: xr.Dataset, recorded: xr.Dataset) -> float:
+    """The largest `difference` of the variables that both have, where both have coordinates."""
+    common = {name: found[name] for name in found.dims if name in found.coords and name in recorded.coords}
+    recorded = recorded.sel(common)
+    recorded = recorded.assign(
+        {name: (f"{name}_axis", values) for name, values in recorded.attrs.items() if name in found}
+    )
+    names = [name for name in found.data_vars if name in recorded and name not in _NOT_COMPARED]
+    if not names:
+        raise ValueError(
+            f"wanted variables of the record, {', '.join(map(str, recorded))}, got {', '.join(map(str, found))}."
+        )
+    return max(difference(_turned(found[name], recorded[name]).values, recorded[name].values) for name in names)
+
+
+def _turned(one: xr.DataArray, other: xr.DataArray) -> xr.DataArray:
+    """The first with its axes in the order of the second; older records have other names of some."""
+    return one.transpose(*other.dims) if set(one.dims) == set(other.dims) else one
+
+
+def difference(found, recorded) -> float:
+    """The largest difference over the largest finite recorded number; infinite for other shapes, texts and gaps."""
+    found, recorded = np.asarray(found), np.asarray(recorded)
+    if found.shape != recorded.shape or {"O", "T", "U"} & {found.dtype.kind, recorded.dtype.kind}:
+        return 0.0 if np.array_equal(found, recorded) else np.inf
+    found, recorded = found.astype(float), recorded.astype(float)
+    differ = ~((found == recorded) | (np.isnan(found) & np.isnan(recorded)))
+    if not differ.any():
+        return 0.0
+    size = np.max(np.abs(recorded), where=np.isfinite(recorded), initial=np.finfo(float).tiny)
+    largest = float(np.max(np.abs(found[differ] - recorded[differ])) / size)
+    return np.inf if np.isnan(largest) else largest
+
+
+def combine(target: Path, names: list[str], pieces: list[Path]) -> None:
+    """Join the pieces of a record along some parameters, in the order given, and remove them."""
+    from attention_book.runs import results
+
+    made = [results.record(path) for path in pieces]
+    first = made[0]["parameters"]
+    axes = {name: list(dict.fromkeys(one["parameters"][name] for one in made)) for name in names}
+    joined = [results.load(path) for path in pieces]
+    for name, values in reversed(axes.items()):
+        axis = xr.DataArray(values, dims=name, name=name)
+        joined = [xr.concat(joined[at : at + len(values)], axis) for at in range(0, len(joined), len(values))]
+    seconds = sum(one["wall_seconds"] or 0.0 for one in made)
+    asked, kept = {**first, **axes}, {name: made[0][name] for name in ("inputs", "revision")}
+    results.save(joined[0], target, parameters=asked, wall_seconds=seconds, **kept)
+    for path in pieces:
+        path.unlink()
+    with contextlib.suppress(OSError):  # other files are there
+        pieces[0].parent.rmdir()
+
+
+if __name__ == "__main__":  # python -m attention_book.runs.workflow TARGET NAME,NAME PIECE ...
+    combine(Path(sys.argv[1]), sys.argv[2].split(","), [Path(one) for one in sys.argv[3:]])

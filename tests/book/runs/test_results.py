@@ -1,0 +1,111 @@
+"""Records: written whole, read back the same, and refused with a reason."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from attention_book.runs import results
+
+PARAMETERS = {"widths": [1000, 10], "temperature": 0.01, "task": "hidden_markov", "smoke": True}
+
+
+@pytest.fixture
+def dataset():
+    rng = np.random.default_rng(0)
+    return xr.Dataset(
+        {
+            "accuracy": (("width", "draw"), rng.uniform(size=(2, 3)), {"units": "1"}),
+            "order_parameter": (("width", "path", "other_path"), rng.normal(size=(2, 4, 4))),
+            "label": ("width", ["wide", "narrow"]),
+            "seconds": 3.0,
+        },
+        coords={"width": [1000.0, 10.0]},
+        attrs={"title": "a test"},
+    )
+
+
+@pytest.fixture
+def saved(tmp_path, dataset):
+    return results.save(dataset, tmp_path / "one.nc", parameters=PARAMETERS)
+
+
+def test_record_that_is_read_is_the_one_that_was_written(tmp_path, dataset):
+    made = {"seed": 3, "wall_seconds": 1.5, "inputs": {"network": "abc"}, "revision": 2, "maker": "theory"}
+    path = results.save(dataset, tmp_path / "deep" / "one.nc", parameters=PARAMETERS, **made)
+    xr.testing.assert_identical(results.load(path), dataset)
+    record = results.record(path)
+    assert record["parameters"] == PARAMETERS
+    assert {name: record[name] for name in made} == made
+    assert {"jax", "numpy", "device", "python", "written", "package"} <= set(record)
+
+
+def test_run_notebook_records_its_parameters_and_what_it_reads(tmp_path, dataset, saved):
+    cell = {"__annotations__": {"width": int, "network": str, "output": str}, "width": 3, "network": "n", "other": 1}
+    record = results.record(
+        results.save(dataset, tmp_path / "two.nc", parameters={**cell, "output": "o"}, reads={"network": saved})
+    )
+    assert record["parameters"] == {"width": 3} and record["inputs"] == {"network": results.digest(saved)}
+    assert record["wall_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("one.pkl", {}, r"ending in \.nc, got 'one\.pkl'"),
+        ("one.nc", {"what": object()}, "got object"),
+        ("one.nc", {"width": np.inf}, "wanted finite numbers"),
+    ],
+)
+def test_record_that_cannot_be_written_is_refused(tmp_path, dataset, name, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        results.save(dataset, tmp_path / name, parameters=parameters)
+    assert not list(tmp_path.iterdir())
+
+
+def test_file_that_is_no_record_is_refused(tmp_path, dataset):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        results.load(tmp_path / "none.nc")
+    dataset.to_netcdf(tmp_path / "plain.nc", engine="h5netcdf")
+    with pytest.raises(ValueError, match="without parameters"):
+        results.record(tmp_path / "plain.nc")
+
+
+@pytest.mark.parametrize("damage", ["{", "[1]", "{}", 3])
+def test_record_with_damaged_provenance_is_named(saved, damage):
+    with xr.open_dataset(saved, engine="h5netcdf") as opened:
+        spoiled = opened.load().assign_attrs(provenance=damage)
+    spoiled.to_netcdf(saved, engine="h5netcdf")
+    with pytest.raises(ValueError, match=r"one\.nc: a damaged record.*Remove this file and run again"):
+        results.record(saved)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # h5netcdf closes what it cannot open
+def test_no_flipped_byte_goes_unnoticed_in_a_small_record(tmp_path, dataset):
+    path = results.save(dataset.drop_attrs(), tmp_path / "one.nc", parameters={})
+    content, wanted = path.read_bytes(), results.load(path)
+    for place in np.random.default_rng(1).integers(len(content), size=100):
+        flipped = bytearray(content)
+        flipped[place] ^= 255
+        path.write_bytes(flipped)
+        try:
+            assert wanted.equals(results.load(path))
+        except ValueError as error:
+            assert "Remove this file and run again" in str(error) or "without parameters" in str(error)
+
+
+def save(path, values=(1.0, 2.0), names=("a", "b"), seconds=3.0, **parameters):
+    numbers = {"numbers": ("entry", np.array(values)), "seconds": ("entry", [seconds, seconds])}
+    return results.save(xr.Dataset(numbers, {"entry": list(names)}), path, parameters=parameters)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"seconds": 4.0, "width": 30}, True),
+        ({"values": (1.0, np.nextafter(2, 3))}, False),
+        ({"names": ("a", "c")}, False),
+    ],
+)
+def test_digest_is_that_of_numbers_and_texts_without_clocks(tmp_path, change, same):
+    one, other = (results.digest(save(tmp_path / name, **given)) for name, given in (("1.nc", {}), ("2.nc", change)))
+    assert (one == other) is same

@@ -1,0 +1,98 @@
+"""Records computed again by their notebooks: what stands and what does not."""
+
+import numpy as np
+import pytest
+import verify
+import xarray as xr
+import yaml
+
+from attention_book.runs import results, workflow
+from attention_book.runs.workflow import Record, combine, difference, largest_difference, records
+
+NOTEBOOK = """---
+kernelspec: {name: python3, display_name: Python 3, language: python}
+---
+
+```{code-cell} ipython3
+:tags: [parameters]
+
+draw: int = 0  # a draw
+widths: list[int] = [10, 30]  # widths
+output: str = "x.nc"  # the record, as a path
+```
+
+```{code-cell} ipython3
+import xarray as xr
+
+from attention_book.runs import results
+
+values = [(draw + 1) / width for width in widths]
+results.save(xr.Dataset({"value": ("width", values)}, {"width": widths}), output, parameters=globals())
+```
+"""
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """A record of two draws, joined from two runs of a notebook."""
+    (tmp_path / "tiny.md").write_text(NOTEBOOK)
+    monkeypatch.setattr(workflow, "RUNS", tmp_path)
+    line = {"record": "tiny", "run": "tiny", "pieces": {"draw": [0, 1]}, "verify": {"widths": [30]}}
+    (one,) = records({"folder": str(tmp_path / "results"), "runs": [line]})
+    pieces = list(one.runs())
+    for path, given in pieces:
+        workflow.execute(tmp_path / "tiny.md", {**given, "output": str(path)})
+    combine(one.path, ["draw"], [path for path, _ in pieces])
+    return one
+
+
+def test_pieces_are_joined_into_one_record_with_its_parameters(record):
+    found, made = results.load(record.path), results.record(record.path)
+    assert found["value"].values.tolist() == [[0.1, 1 / 30], [0.2, 2 / 30]]
+    assert made["parameters"] == {"draw": [0, 1], "widths": [10, 30]}
+    assert not any(path.exists() for path, _ in record.runs())
+
+
+def test_record_with_the_numbers_of_its_notebook_stands(record):
+    good, said = verify.verify(record)
+    assert good and said.startswith("differs by 0.0e+00 (at most 1e-06), ")
+
+
+def test_record_with_a_changed_number_is_found(record):
+    made = results.record(record.path)
+    results.save(results.load(record.path) * 1.001, record.path, parameters=made["parameters"])
+    good, said = verify.verify(record)
+    assert not good and "differs by 1.0e-03" in said
+
+
+def test_damaged_record_is_found(record):
+    record.path.write_bytes(record.path.read_bytes()[:-100])
+    good, said = verify.verify(record)
+    assert not good and "Remove this file and run again" in said
+
+
+def test_difference_is_relative_to_the_largest_number_and_sees_gaps():
+    there = xr.Dataset({"a": ("x", [1.0, 2.0, 4.0]), "b": 1.0}, {"x": [10, 20, 30]})
+    assert largest_difference(xr.Dataset({"a": ("x", [4.0, 2.0])}, {"x": [30, 20]}), there) == 0
+    assert difference([1.0, 2.0], [1.0, 4.0]) == 0.5
+    assert difference([np.nan, np.inf], [np.nan, np.inf]) == 0
+    assert difference([np.nan], [1.0]) == difference([1.0], [1.0, 2.0]) == np.inf
+
+
+def test_record_whose_source_is_absent_is_not_looked_at(tmp_path):
+    good, said = verify.verify(Record(tmp_path / "x.nc", "tiny", {"network": "absent.nc"}))
+    assert good and said.startswith("not looked at: it was made from absent.nc")
+
+
+def test_every_line_of_the_lists_names_a_notebook_and_parameters_that_it_has():
+    from attention_book.runs import notebooks
+
+    for name in ("runs", "smoke"):
+        path = workflow.ROOT / "workflow" / f"{name}.yaml"
+        for one in records(yaml.safe_load(path.read_text(encoding="utf-8"))):
+            known = notebooks.parameters_of(workflow.RUNS / f"{one.run}.md")
+            asked = {**one.parameters, **{key: values[0] for key, values in one.pieces.items()}, **one.verify}
+            assert set(asked) <= set(known), one.path
+            for key, value in asked.items():
+                if value != []:  # this coordinate is left out of the comparison
+                    known[key].convert(value)
