@@ -35,14 +35,13 @@ def test_scores_are_sums_over_ordered_pairs_of_paths(heads, definition):
 def test_beside_a_skip_an_entry_counts_by_its_weight_in_the_kernel():
     """One skip, two heads, coefficients 1 and 1/sqrt 2: the skip's own entry belongs to no head."""
     matrix = np.array([[9.0, 1.0, -2.0], [1.0, 4.0, 0.5], [-2.0, 0.5, 3.0]])
-    np.testing.assert_allclose(sma.head_scores(matrix, layers=(sma.SkipHeads(2),)), [1, 3 / 4])
+    np.testing.assert_allclose(sma.head_scores(matrix, layers=(sma.SkipHeads(2),), definition="both"), [1, 3 / 4])
     either = np.array([4 + 2 * 0.5 + 2 * 2**0.5, 3 + 2 * 0.5 + 4 * 2**0.5])
-    np.testing.assert_allclose(
-        sma.head_scores(matrix, layers=(sma.SkipHeads(2),), definition="either"), either / either.max()
-    )
+    np.testing.assert_allclose(sma.head_scores(matrix, layers=(sma.SkipHeads(2),)), either / either.max())
     assert sma.pruning.head_indices((sma.SkipHeads(1), sma.Linear(), 2)).tolist() == [[0, 0], [2, 0], [2, 1]]
     # Of a path (path, output) is an entry each.
-    doubled = sma.head_scores(np.kron(matrix, np.ones((2, 2))), layers=(sma.SkipHeads(2), sma.Outputs(2)))
+    doubled = np.kron(matrix, np.ones((2, 2)))
+    doubled = sma.head_scores(doubled, layers=(sma.SkipHeads(2), sma.Outputs(2)), definition="both")
     np.testing.assert_allclose(doubled, [1, 3 / 4])
     with pytest.raises(ValueError, match="^layers: wanted a layer with heads to score, got none"):
         sma.head_scores(np.eye(1), layers=(sma.Linear(),))

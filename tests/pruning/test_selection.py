@@ -73,6 +73,10 @@ def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted(
         solved = sma.solve_sweep(known, widths=[10], temperatures=[0.01, 0.03, 0.1, 0.3, 1.0, 3.0], tolerance=1e-6)[0]
         return solved[int(np.argmax(sma.log_evidence(solved)))], features
 
+    def scores(solution):
+        options = {"layers": solution.problem.layers, "definition": "both"}
+        return np.asarray(sma.head_scores(solution.order_parameter, **options))
+
     seen = posed(inputs, attention, labels).attentioned
     order = np.random.default_rng(7).permutation(24)
     place, hits, times = np.zeros(24, int), np.zeros((2, 24)), np.zeros(HEADS)
@@ -83,7 +87,7 @@ def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted(
             sma.model.AttentionedInputs(seen.values[chosen], seen.layers) for chosen in (place != fold, place == fold)
         ]
         whole, features = best(parts[0], labels[place != fold])
-        kept = np.sort(np.argsort(-np.asarray(sma.head_scores(whole.order_parameter, layers=whole.problem.layers)))[:2])
+        kept = np.sort(np.argsort(-scores(whole))[:2])
         times[kept] += 0.5
         few = [part.keep_heads((kept.tolist(),)) for part in parts]
         smaller, own = best(few[0], labels[place != fold])
@@ -94,9 +98,7 @@ def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted(
     assert found.difference.error == pytest.approx(np.std(hits[0] - hits[1], ddof=1) / math.sqrt(24))
     every = best(seen, labels)[0]
     assert found.temperature == float(every.problem.temperature) and found.majority == 0.5
-    np.testing.assert_allclose(
-        found.scores, sma.head_scores(every.order_parameter, layers=every.problem.layers), rtol=1e-3
-    )
+    np.testing.assert_allclose(found.scores, scores(every), rtol=1e-3)
 
 
 def test_labels_that_nothing_tells_are_guessed_at_half():

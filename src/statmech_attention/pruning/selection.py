@@ -66,7 +66,8 @@ def select_heads(
         directions: $N_0$, number of features, or as many as there are.
         folds: number of folds, each with equal shares of the classes.
         seed: of the folds.
-        definition: of the score, as in `head_scores`.
+        definition: of the score, as in `head_scores`. The default differs: where values are learned
+            again, "both" is the one that was tried (the book's page on the encoder).
 
     Raises:
         ValueError: labels of one class.

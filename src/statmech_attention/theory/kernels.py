@@ -127,7 +127,7 @@ def inputs_like(name: str, value, train: AttentionedInputs) -> AttentionedInputs
     return value
 
 
-def head_scores(order_parameter: ArrayLike, *, layers: Layers, definition: str = "both") -> Float[Array, " heads"]:
+def head_scores(order_parameter: ArrayLike, *, layers: Layers, definition: str = "either") -> Float[Array, " heads"]:
     r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
 
     A pair of different paths counts twice. If the paths' coefficients differ, beside a skip, an
@@ -138,14 +138,15 @@ def head_scores(order_parameter: ArrayLike, *, layers: Layers, definition: str =
         order_parameter: $U$ of the theory, or of trained weights by (13), `(paths, paths)`, each
             output a path.
         layers: $(H_1, .., H_L)$, or layers of other kinds among them.
-        definition: "both": pairs in which both paths go through the head; "either": at least one
-            does.
+        definition: "either": pairs of which at least one path goes through the head; "both": of
+            which both do. In eleven networks trained on images "either" ordered the heads by what
+            their removal costs, "both" hardly (the book's page on pruning has the numbers).
 
     Returns:
         `(all heads,)`, in the order of `head_indices`.
 
-    Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes
-    "either".
+    Source: Tiberi et al. (2024), section 4.2, whose code computes "either"; the text reads as
+    "both".
     """
     checks.choice("definition", definition, DEFINITIONS)
     layers = Chain.of(layers)
