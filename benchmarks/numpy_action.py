@@ -53,7 +53,14 @@ class NumpyAction:
         self.size = sum(one.count for _, _, inner, outer in self.layers for one in (inner, outer) if one)
 
     def __call__(self, point):
-        """The action and its gradient."""
+        """The action and its gradient; infinity where it cannot be computed, as after a far too long step."""
+        with np.errstate(all="ignore"):
+            try:
+                return self._with_gradient(point)
+            except (np.linalg.LinAlgError, ValueError):  # a kernel that is not positive, or not finite
+                return np.inf, np.zeros_like(point)
+
+    def _with_gradient(self, point):
         factor, used, total, steps = np.ones((1, 1)), 0, 0.0, []
         slope = np.zeros_like(point)
         for mixing, keeps, inner, outer in self.layers:
@@ -86,10 +93,7 @@ class NumpyAction:
         shape = (len(self.pairs), self.outputs) * 2
         overlap, count = (factor @ factor.T).reshape(shape), len(self.labels)
         kernel = np.einsum("pcqd,pqef->cedf", overlap, self.pairs, optimize=True).reshape(count, count)
-        try:
-            chol = cho_factor(kernel + self.temperature * np.eye(count), lower=True)
-        except np.linalg.LinAlgError:
-            return np.inf, np.zeros((factor.shape[0],) * 2)
+        chol = cho_factor(kernel + self.temperature * np.eye(count), lower=True)
         solved = cho_solve(chol, self.labels)
         nats = 2 * np.sum(np.log(np.diag(chol[0]))) + self.labels @ solved
         pull = cho_solve(chol, np.eye(count)) - np.outer(solved, solved)
@@ -105,8 +109,7 @@ def _read(point, start: int, triangles: Triangles, slope):
     entries = point[part].reshape(triangles.blocks, -1).copy()
     diagonal = rows == columns
     logs = np.sum(entries[:, diagonal])
-    with np.errstate(over="ignore"):
-        entries[:, diagonal] = np.exp(entries[:, diagonal])
+    entries[:, diagonal] = np.exp(entries[:, diagonal])
     found = np.zeros((triangles.blocks, triangles.rows, triangles.rows))
     found[:, np.arange(triangles.kept), np.arange(triangles.kept)] = 1.0
     found[:, rows, columns] = entries
