@@ -6,7 +6,8 @@ and $B_l = (M_{bs} C_s)$ with $C_s = A_{l+1}$, or $A_{l+1} F_s$ within a narrow 
 are the entries of all $F$, the logarithms of those on the diagonals.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.optimize
@@ -15,7 +16,8 @@ from scipy.linalg import cho_factor, cho_solve
 import statmech_attention as sma
 
 
-class Triangles(NamedTuple):
+@dataclass(frozen=True)
+class Triangles:
     """Triangular factors side by side: their number, rows, rows that are known, and share of the entropy."""
 
     blocks: int
@@ -23,7 +25,7 @@ class Triangles(NamedTuple):
     kept: int
     share: float
 
-    @property
+    @cached_property
     def places(self):
         """Rows and columns of the unknown entries."""
         rows, columns = np.tril_indices(self.rows)
@@ -41,7 +43,9 @@ class NumpyAction:
     def __init__(self, problem: sma.Problem):
         chain, self.temperature = problem.attentioned.chain, problem.temperature
         seen = np.asarray(problem.attentioned.values) * chain.path_gains[:, None]
-        self.pairs = np.einsum("epi,fqi->pqef", seen, seen, optimize=True) / (seen.shape[2] * chain.divisor)
+        pairs = np.einsum("epi,fqi->pqef", seen, seen, optimize=True) / (seen.shape[2] * chain.divisor)
+        self.paths, self.examples = seen.shape[1], len(seen)
+        self.pairs = pairs.reshape(self.paths**2, self.examples**2)
         self.labels = np.asarray(problem.labels).reshape(len(seen), -1).T.ravel()
         self.outputs, self.widest, self.layers, above = chain.outputs, max(problem.width), [], 1
         for kind, width in zip(reversed(chain.kinds), reversed(problem.width), strict=True):
@@ -71,7 +75,8 @@ class NumpyAction:
                 blocks, total = np.concatenate([blocks[:keeps], factor @ within]), total + nats
             else:
                 within = None
-            branches = np.einsum("bs,spr->bpsr", mixing, blocks).reshape(len(mixing) * len(factor), -1)
+            branches = mixing[:, None, :, None] * blocks.transpose(1, 0, 2)[None]
+            branches = branches.reshape(len(mixing) * len(factor), -1)
             whole, nats = _read(point, used, outer, slope)
             places[1], used = used, used + outer.count
             steps.append((mixing, keeps, inner, outer, factor, within, branches, whole[0], places))
@@ -81,7 +86,7 @@ class NumpyAction:
         for mixing, keeps, inner, outer, above, within, branches, whole, places in reversed(steps):
             _write(slope, places[1], outer, (branches.T @ change)[None], point)
             pulled = (change @ whole.T).reshape(len(mixing), len(above), mixing.shape[1], -1)
-            pulled = np.einsum("bs,bpsr->spr", mixing, pulled)
+            pulled = (mixing[:, None, :, None] * pulled).sum(axis=0).transpose(1, 0, 2)
             if inner:
                 _write(slope, places[0], inner, above.T @ pulled[keeps:], point)
                 pulled = np.concatenate([pulled[:keeps], pulled[keeps:] @ within.transpose(0, 2, 1)])
@@ -90,16 +95,20 @@ class NumpyAction:
 
     def _energy(self, factor):
         """$P E / N$ and its derivative in $U$, of the lowest factor."""
-        shape = (len(self.pairs), self.outputs) * 2
-        overlap, count = (factor @ factor.T).reshape(shape), len(self.labels)
-        kernel = np.einsum("pcqd,pqef->cedf", overlap, self.pairs, optimize=True).reshape(count, count)
-        chol = cho_factor(kernel + self.temperature * np.eye(count), lower=True)
-        solved = cho_solve(chol, self.labels)
+        between = (self.paths, self.outputs, self.paths, self.outputs)
+        overlap = (factor @ factor.T).reshape(between).transpose(1, 3, 0, 2).reshape(-1, self.paths**2)
+        kernel = (overlap @ self.pairs).reshape((self.outputs,) * 2 + (self.examples,) * 2)
+        count = len(self.labels)
+        kernel = kernel.transpose(0, 2, 1, 3).reshape(count, count)
+        if not np.all(np.isfinite(kernel)):
+            return np.inf, np.zeros((factor.shape[0],) * 2)
+        chol = cho_factor(kernel + self.temperature * np.eye(count), lower=True, check_finite=False)
+        solved = cho_solve(chol, self.labels, check_finite=False)
         nats = 2 * np.sum(np.log(np.diag(chol[0]))) + self.labels @ solved
-        pull = cho_solve(chol, np.eye(count)) - np.outer(solved, solved)
-        pull = pull.reshape(self.outputs, count // self.outputs, self.outputs, -1)
-        change = np.einsum("cedf,pqef->pcqd", pull, self.pairs, optimize=True)
-        return nats / self.widest, change.reshape(factor.shape[0], -1) / self.widest
+        pull = cho_solve(chol, np.eye(count), check_finite=False) - np.outer(solved, solved)
+        pull = pull.reshape(self.outputs, self.examples, self.outputs, self.examples).transpose(0, 2, 1, 3)
+        change = (pull.reshape(-1, self.examples**2) @ self.pairs.T).reshape((self.outputs,) * 2 + (self.paths,) * 2)
+        return nats / self.widest, change.transpose(2, 0, 3, 1).reshape(factor.shape[0], -1) / self.widest
 
 
 def _read(point, start: int, triangles: Triangles, slope):

@@ -1,18 +1,34 @@
-"""Searches for the lowest minimum of the action, on random problems of ten kinds, against separate code."""
+"""How often a search misses the lowest minimum of the action: `python -m benchmarks.searches`.
 
+Random problems of ten kinds, 32 of each, are solved from the prior (`solve`), from the prior and a
+narrower network ("before"), by `minima` ("after"), and by separate code from 64 starts. The lowest
+minimum is the lowest that any of them found. The record is written after each problem, and a run
+that was interrupted goes on. Remove `results/searches.nc` to begin again, or give `--record`.
+"""
+
+import argparse
 import time
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import xarray as xr
+from tqdm import tqdm
 
 import statmech_attention as sma
+from attention_book import results
 from benchmarks.numpy_action import lowest_of
 from statmech_attention.layers import Chain, Heads, Linear, Outputs, SkipHeads
 from statmech_attention.theory.minima import search
 from statmech_attention.theory.starts import starts
 
+EACH = 32  # problems of a kind
 REFERENCE = 64  # starts of the separate code
+SEARCHES = ("solve", "before", "after", "separate")
 BEFORE = ("prior", "narrow")  # the starts that were all once
-APART = 1e-2  # nats, by which a minimum is lower
+FEATURES = 96  # of correlated paths; about four for every example
+LOWER = 1e-2  # nats, by which a minimum is lower
+REVISION = 1  # raised when what is measured changes
 
 CORRELATED = {
     "4 heads": (4,),
@@ -28,6 +44,42 @@ LARGE, WEAK = "large labels", "labels along weak directions"
 KINDS = (*CORRELATED, LARGE, WEAK)
 
 
+def main() -> None:
+    """Compare on the problems that are not recorded yet, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.searches", description=__doc__)
+    default = Path(__file__).resolve().parents[1] / "results" / "searches.nc"
+    parser.add_argument("--record", type=Path, default=default, help="where to keep it")
+    parser.add_argument("--each", type=int, default=EACH, help="problems of a kind")
+    options = parser.parse_args()
+    sma.enable_x64()
+    rows = results.load(options.record).to_dataframe().to_dict("records") if options.record.is_file() else []
+    warm: set[str] = set()
+    done = {(row["kind"], row["number"]) for row in rows}
+    planned = [(kind, number) for number in range(options.each) for kind in KINDS]
+    for kind, number in tqdm([one for one in planned if one not in done], unit="problem"):
+        rows.append(row(kind, number, kind in warm))
+        warm.add(kind)
+        columns = {name: ("problem", np.array([one[name] for one in rows])) for name in rows[0]}
+        parameters = {"starts of the separate code": REFERENCE, "lower": LOWER}
+        results.save(
+            xr.Dataset(columns), options.record, parameters=parameters, revision=REVISION, maker="benchmarks", seed=0
+        )
+    print(table(results.load(options.record)).to_string())
+
+
+def table(record: xr.Dataset):
+    """Problems of every kind, those with several minima, those that each search missed, and its time in solves."""
+    frame = record.to_dataframe()
+    groups = frame.groupby("kind", sort=False)
+    found = {"problems": groups.size(), "several minima": groups["minima"].agg(lambda count: (count > 1).sum())}
+    for name in SEARCHES:
+        found[f"{name}: missed"] = groups[f"{name} missed"].agg(lambda nats: (nats > LOWER).sum())
+    found["after: most nats"] = groups["after missed"].max().round(3)
+    for name in SEARCHES[1:3]:
+        found[f"{name}: time in solves"] = groups[f"{name} seconds"].median() / groups["solve seconds"].median()
+    return pd.DataFrame(found)
+
+
 def problem(kind: str, number: int) -> sma.Problem:
     """A random problem of a kind."""
     random = np.random.default_rng([KINDS.index(kind), number])
@@ -37,16 +89,15 @@ def problem(kind: str, number: int) -> sma.Problem:
 def _correlated(random, layers) -> sma.Problem:
     """Labels along one path per output, and noise that paths of a group share but for little."""
     chain = Chain.of(layers)
-    examples, load = int(random.integers(20, 50)), 10 ** random.uniform(-0.7, 0.0)
-    features = max(8, int(examples / load))
-    own = np.sqrt(10 ** random.uniform(-3, -1))  # one minus the correlation
+    examples = int(random.integers(16, 29))
+    own = np.sqrt(10 ** random.uniform(-3, -1.5))  # one minus the correlation
     group = np.arange(chain.paths) % 2
-    common, noise = random.normal(size=(examples, 2, features)), random.normal(size=(examples, chain.paths, features))
+    common, noise = random.normal(size=(examples, 2, FEATURES)), random.normal(size=(examples, chain.paths, FEATURES))
     inputs = np.sqrt(1 - own**2) * common[:, group] + own * noise
     labels = random.choice([-1.0, 1.0], size=(examples, chain.outputs))
     for output in range(chain.outputs):
-        inputs[:, random.integers(chain.paths), output] += random.uniform(0.3, 1.3) * labels[:, output]
-    numbers = {"width": random.uniform(3, 20), "temperature": 10 ** random.uniform(-3, -0.5)}
+        inputs[:, random.integers(chain.paths), output] += random.uniform(0.5, 1.2) * labels[:, output]
+    numbers = {"width": examples / random.uniform(3, 12), "temperature": 10 ** random.uniform(-2.5, -1)}
     return sma.Problem(inputs, labels if chain.readout.axes else labels[:, 0], layers=layers, **numbers)
 
 
@@ -62,42 +113,34 @@ def _large(random) -> sma.Problem:
 def _weak(random) -> sma.Problem:
     """Examples without a label along strong directions of the kernel, and one or two with one along weak directions."""
     layers = ((1,), (2,), (1, 1), (2, 2))[random.integers(4)]
-    paths, strong, weak = Chain.of(layers).paths, int(random.integers(5, 30)), int(random.integers(1, 3))
-    sizes = np.concatenate([10 ** random.uniform(1, 3, strong), 10 ** random.uniform(-3, -1, weak)])
+    paths, weak = Chain.of(layers).paths, int(random.integers(1, 3))
+    sizes = np.concatenate([10 ** random.uniform(1, 3, 24 - weak), 10 ** random.uniform(-3, -1, weak)])
     inputs = np.diag(np.sqrt(sizes * len(sizes)))[:, None] * np.ones((paths, 1))
     inputs = inputs + 0.1 * random.normal(size=inputs.shape) * (paths > 1) * np.sqrt(sizes)[:, None, None]
-    labels = np.where(np.arange(len(sizes)) < strong, 0.0, 10 ** random.uniform(1, 1.7, len(sizes)))
+    labels = np.where(np.arange(24) < 24 - weak, 0.0, 10 ** random.uniform(1, 1.7, 24))
     return sma.Problem(inputs, labels, layers=layers, width=random.uniform(3, 30), temperature=1.0)
 
 
-def measure(kind: str, first: int, count: int) -> list[dict]:
-    """Return a row per problem: what each search missed in nats, and seconds of the processor beside one solve."""
-    return [_row(kind, number) for number in range(first, first + count)]
-
-
-def _row(kind: str, number: int) -> dict:
-    """The comparison on one problem."""
-    asked = problem(kind, number)
-    seconds, found = {}, {}
+def row(kind: str, number: int, warm: bool) -> dict:
+    """What each search missed on a problem, in nats, and its seconds of the processor, without compilation."""
+    asked, found, seconds = problem(kind, number), {}, {}
     searches = {
         "solve": lambda: [sma.solve(asked)],
         "before": lambda: search(asked, lambda *given: [one for one in starts(*given) if one.name in BEFORE]),
         "after": lambda: sma.minima(asked),
     }
     for name, call in searches.items():
-        call()
+        if not warm:
+            call()  # which compiles
         begun = time.process_time()
         found[name] = call()
-        seconds[name] = time.process_time() - begun
-    reference, _ = lowest_of(asked, REFERENCE, number)
-    lowest = min(reference, *(float(each[0].action) for each in found.values()))
-    unit = max(asked.width) / 2
-    missed = {name: unit * (float(each[0].action) - lowest) for name, each in found.items()}
-    return {
-        "kind": kind,
-        "number": number,
-        "minima": len(found["after"]),
-        "reference": unit * (reference - lowest),
-        **{f"{name} missed": value for name, value in missed.items()},
-        **{f"{name} seconds": value for name, value in seconds.items()},
-    }
+        seconds[f"{name} seconds"] = time.process_time() - begun
+    lowest = {name: float(each[0].action) for name, each in found.items()}
+    lowest["separate"], _ = lowest_of(asked, REFERENCE, number)
+    least, unit = min(lowest.values()), max(asked.width) / 2
+    missed = {f"{name} missed": unit * (action - least) for name, action in lowest.items()}
+    return {"kind": kind, "number": number, "minima": len(found["after"]), **missed, **seconds}
+
+
+if __name__ == "__main__":
+    main()
