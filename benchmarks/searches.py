@@ -136,7 +136,7 @@ def row(kind: str, number: int, warm: bool) -> dict:
         found[name] = call()
         seconds[f"{name} seconds"] = time.process_time() - begun
     lowest = {name: float(each[0].action) for name, each in found.items()}
-    lowest["separate"], _ = lowest_of(asked, REFERENCE, number)
+    lowest["separate"] = lowest_of(asked, REFERENCE, number)
     least, unit = min(lowest.values()), max(asked.width) / 2
     missed = {f"{name} missed": unit * (action - least) for name, action in lowest.items()}
     return {"kind": kind, "number": number, "minima": len(found["after"]), **missed, **seconds}

@@ -11,7 +11,8 @@ import pytest
 import statmech_attention as sma
 from sampling import problem
 from statmech_attention.sampling._bartlett import bartlett
-from statmech_attention.sampling._density import gaussians_at_modes, posterior_density
+from statmech_attention.sampling._density import posterior_density
+from statmech_attention.sampling._modes import gaussians_at_modes
 
 VARIANCES, WIDTHS = (0.8, 1.5, 1.2), (10, 30, 100, 300, 1000, 3000)
 sampling = sma.sampling
@@ -27,7 +28,7 @@ def one_path(width):
 def grid(width):
     """The posterior on a grid around its mode. Where the grid lies does not matter, only that it is wide enough."""
     found, _ = one_path(width)
-    around = gaussians_at_modes(posterior_density(found), bartlett(found.architecture))
+    around = gaussians_at_modes(found, posterior_density(found), bartlett(found.architecture))
     return problem.on_a_grid(width, VARIANCES, around.mode[0], around.root[0])
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import statmech_attention as sma
 from statmech_attention.sampling import _bartlett, _density
+from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.coordinates import order_parameter
 
@@ -62,7 +63,7 @@ def test_value_gradient_and_hessian_agree_with_automatic_differentiation(problem
 
 def test_the_mode_is_one_and_its_root_whitens(problem, data):
     factors = _bartlett.bartlett(problem.architecture)
-    found = jax.tree.map(lambda leaf: leaf[0], _density.gaussians_at_modes(data, factors))
+    found = jax.tree.map(lambda leaf: leaf[0], gaussians_at_modes(problem, data, factors))
     _, gradient, hessian = derivatives(found.mode, problem, factors)
     np.testing.assert_allclose(gradient, 0.0, atol=1e-5)
     curvature = found.root.T @ hessian @ found.root

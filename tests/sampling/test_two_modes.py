@@ -8,7 +8,8 @@ from scipy.stats import chi
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
 from statmech_attention.sampling._bartlett import bartlett
-from statmech_attention.sampling._density import gaussians_at_modes, posterior_density
+from statmech_attention.sampling._density import posterior_density
+from statmech_attention.sampling._modes import gaussians_at_modes
 
 sampling = sma.sampling
 TAU, LOAD = 0.6 * 0.01598, 27.0  # one layer of one path without noise: between its two spinodals
@@ -48,7 +49,7 @@ def test_chains_start_in_both_modes():
     found = sampling.posterior(problem, key=jax.random.key(0), chains=few)
     apart = found["order_parameter"].mean("draw").values.ravel()
     assert np.all(apart[::2] > 40) and np.all(apart[1::2] < 4)
-    assert found.attrs["modes"] == 2 and "two modes, which sampling.importance weighs" in found.attrs["warning"]
+    assert found.attrs["modes"] == 2 and "2 modes, which sampling.importance weighs" in found.attrs["warning"]
     assert found["order_parameter_r_hat"].item() > 5
 
     problem, _, overlap, share = one_path(20)
@@ -71,7 +72,7 @@ NUMBERS = 0.999, 0.5, 100, 10, 0.05  # correlation, signal, P, N, T
 def test_modes_are_at_the_minima_and_as_heavy():
     problem = two_paths(*NUMBERS)
     factors = bartlett(problem.architecture)
-    found = gaussians_at_modes(posterior_density(problem), factors)
+    found = gaussians_at_modes(problem, posterior_density(problem), factors)
     mass = found.logdet - found.potential
     basins = [float(sma.log_evidence(one, corrected=True)) for one in sma.minima(problem)]
     assert len(found.mode) == len(basins) == 2

@@ -24,13 +24,10 @@ from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.regression import Regression
 from statmech_attention.theory.rows import reduced
-from statmech_attention.theory.starts import NARROWER
 from statmech_attention.theory.trust_region import Outcome, exact_step, minimise
 
 _MAX_STEPS = 100  # to a mode
 _AT_ONCE = 16  # columns of a Hessian that are computed together
-_SAME = 1e-2  # difference of two coordinates that are one
-_PRECISE, _ROUGH, _ROUGHER = 1e-6, 1e-2, 1.0  # distances to a mode, in units of the posterior's width
 
 
 class Posterior(NamedTuple):
@@ -103,25 +100,8 @@ def half_action(point: Float[Array, " coordinates"], data: Posterior, factors: F
     return chain_potential(point, data.widths, factors) + 0.5 * weight * energy
 
 
-def gaussians_at_modes(data: Posterior, factors: Factors) -> Laplace:
-    """Gaussians at the modes of the density that differ, one or two, the heaviest first.
-
-    As in `minima`: from the prior, and from where labels of twenty times the weight lead.
-    The second search costs as much as the first, a few Newton steps.
-    """
-    first, _ = _laplace(data, np.zeros(factors.coordinates), factors, 1.0, _PRECISE)
-    narrow, _ = _laplace(data, first.mode, factors, NARROWER, _ROUGHER)
-    other, _ = _laplace(data, narrow.mode, factors, 1.0, _ROUGH)  # nearly always the first again
-    found = [first]
-    if np.max(np.abs(np.asarray(other.mode) - np.asarray(first.mode))) > _SAME:
-        other, converged = _laplace(data, other.mode, factors, 1.0, _PRECISE)
-        if converged and np.max(np.abs(np.asarray(other.mode) - np.asarray(first.mode))) > _SAME:
-            found = sorted([first, other], key=lambda one: float(one.potential - one.logdet))
-    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)
-
-
 @quick_jit
-def _laplace(
+def laplace(
     data: Posterior, start: Float[Array, " coordinates"], factors: Factors, weight, precision
 ) -> tuple[Laplace, Array]:
     """Newton steps to a mode at this weight of the labels, the Hessian there, and whether it was reached."""

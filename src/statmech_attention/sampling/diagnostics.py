@@ -149,8 +149,8 @@ def _diagnosed(draws: xr.Dataset, warn: bool) -> xr.Dataset:
             problems.append(f"effective size of {name} down to {size[moving].min():.0f} {least}")
     if divergent := int(draws["diverging"].sum()):
         problems.append(f"{divergent} draws diverged")
-    if problems and draws.attrs.get("modes", 1) > 1:
-        problems.append("the density has two modes, which sampling.importance weighs")
+    if problems and (modes := draws.attrs.get("modes", 1)) > 1:
+        problems.append(f"the density has {modes} modes, which sampling.importance weighs")
     text = "; ".join(problems)
     if text and warn:
         warnings.warn(

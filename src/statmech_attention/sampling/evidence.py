@@ -24,7 +24,8 @@ from statmech_attention.compiling import map_factorisations
 from statmech_attention.model import AttentionedInputs
 from statmech_attention.sampling._bartlett import bartlett, chain_potential, prior_constant, prior_points
 from statmech_attention.sampling._chains import checked
-from statmech_attention.sampling._density import Laplace, Posterior, gaussians_at_modes, label_energy, posterior_density
+from statmech_attention.sampling._density import Laplace, Posterior, label_energy, posterior_density
+from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima
@@ -43,7 +44,8 @@ class Importance(NamedTuple):
         log_evidence: $\ln p(Y)$, $Y$ with independent noise of variance $T$.
         order_parameter: $E[U]$.
         output: $\langle f \rangle$ on the test inputs, or None without them.
-        effective_size: $(\sum w)^2 / \sum w^2$; below 400 averages are unreliable.
+        effective_size: $(\sum w)^2 / \sum w^2$; below 400 averages are unreliable. One that falls
+            with more points hints at a mode that was missed, and proves none.
         modes: how many modes of the density the points surround; all averages are over all of them.
         laplace: $\ln p(Y)$ by Laplace's method, summed over the modes.
         theory: $\ln p(Y)$ of the lowest minimum of (11):
@@ -72,7 +74,8 @@ def importance(
     Four points of five come from a multivariate $t$ with the mode's covariance, the fifth from the
     prior, so that no weight exceeds five times the likelihood over the evidence; all in antithetic
     pairs on 16 randomly shifted Sobol sequences, whose spread gives the standard errors. Where the
-    density has two modes, each has its own four points, weighted by the density of the mixture.
+    density has several modes, each has its own four points, weighted by the density of the mixture.
+    The modes are sought as in `minima`; of one that was missed the stated error knows nothing.
 
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
@@ -90,7 +93,8 @@ def importance(
     inputs, factors = problem.attentioned, bartlett(problem.architecture)
     kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
     data = posterior_density(problem)
-    gaussians = gaussians_at_modes(data, factors)
+    known = minima(problem)
+    gaussians = gaussians_at_modes(problem, data, factors, known)
     degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
     constant = prior_constant(widths, factors)
     proposals = _proposed_points(key, int(points), degrees, widths, factors)
@@ -103,7 +107,8 @@ def importance(
     size = drawn * float(sums["weight"].mean() ** 2 / np.mean(sums["square"] * scale))
     if size < SMALLEST_EFFECTIVE_SIZE and warn:
         worth = f"{size:.0f} independent draws, fewer than {SMALLEST_EFFECTIVE_SIZE}"
-        text = f"The points are worth {worth}. Raise points, or take means from sampling.posterior."
+        advice = "Raise points. If the size then falls, a mode may have been missed: compare with sampling.posterior."
+        text = f"The points are worth {worth}. {advice}"
         warnings.warn(text, MixingWarning, stacklevel=2)
     constant += problem.examples * inputs.chain.outputs * _HALF_LOG_2_PI
     mean, error = sums["weight"].mean(), sums["weight"].std(ddof=1) / math.sqrt(_REPLICATES)
@@ -116,7 +121,7 @@ def importance(
         size,
         modes,
         laplace,
-        float(log_evidence(minima(problem)[0])),
+        float(log_evidence(known[0])),
     )
 
 

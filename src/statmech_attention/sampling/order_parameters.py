@@ -25,12 +25,12 @@ from statmech_attention.sampling._chains import Chains, checked, run, whole_widt
 from statmech_attention.sampling._density import (
     Laplace,
     Posterior,
-    gaussians_at_modes,
     label_energy,
     posterior_density,
     potential,
 )
 from statmech_attention.sampling._hamiltonian import hamiltonian, tempering
+from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem
@@ -52,8 +52,8 @@ def posterior(
     saddle point (11) is its limit. Given $U$ the output is Gaussian with mean (9) and variance
     (30). Networks with fewer neurons than paths at low temperature need `tempered_posterior`.
 
-    Where the density has two modes (see `minima`), chains start from both in turn, and R-hat tells
-    whether they cross. If they do not, `importance` weighs the modes.
+    Where the density has several modes (see `minima`), chains start from them in turn, the heaviest
+    first, and R-hat tells whether they cross. If they do not, `importance` weighs the modes.
 
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
@@ -76,7 +76,7 @@ def posterior(
     problem, test = checked(problem, test, key)
     factors, chains = bartlett(problem.architecture), with_warmup(chains, 300)
     data = posterior_density(problem)
-    gaussians = gaussians_at_modes(data, factors)
+    gaussians = gaussians_at_modes(problem, data, factors)
     gaussian, modes = jax.tree.map(lambda leaf: leaf[0], gaussians), len(gaussians.mode)
     ends = np.linalg.solve(gaussian.root, (gaussians.mode - gaussian.mode).T).T
     starts = ends[np.arange(chains.count) % modes]

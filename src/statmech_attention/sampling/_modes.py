@@ -1,0 +1,47 @@
+"""Gaussians at the modes of the posterior density that a search finds, the heaviest first."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from statmech_attention.sampling._density import Laplace, Posterior, laplace
+from statmech_attention.theory import Problem, Solution, minima
+from statmech_attention.theory.coordinates import Factors, full_rank, point_of
+from statmech_attention.theory.starts import Start, starts
+
+_SAME = 1e-2  # difference of two coordinates that are one
+_PRECISE, _ROUGH, _ROUGHER = 1e-6, 1e-2, 1.0  # distances to a mode, in units of the posterior's width
+
+
+def gaussians_at_modes(
+    problem: Problem, data: Posterior, factors: Factors, known: list[Solution] | None = None
+) -> Laplace:
+    """Gaussians at the modes that differ, each array with a leading axis; `known` are the minima, if they are.
+
+    The density has its modes near the minima of the action. With fewer neurons than partial paths
+    it has other coordinates, in which the search of `minima` is made again.
+    """
+    found = list[Laplace]()
+    for start in _starts(problem, factors, known):
+        point = jnp.asarray(start.point)
+        if start.weight != 1:
+            point = laplace(data, point, factors, start.weight, _ROUGHER)[0].mode
+        mode, converged = laplace(data, point, factors, 1.0, _ROUGH)  # nearly always one that is known
+        if found and (not converged or _known(mode, found)):
+            continue
+        mode, converged = laplace(data, mode.mode, factors, 1.0, _PRECISE)
+        if not found or (converged and not _known(mode, found)):
+            found.append(mode)
+    found.sort(key=lambda one: float(one.potential - one.logdet))
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)
+
+
+def _starts(problem: Problem, factors: Factors, known: list[Solution] | None) -> list[Start]:
+    if factors.ranks != full_rank(problem.architecture).ranks:
+        return starts(problem, factors)
+    known = minima(problem) if known is None else known
+    return [Start(one.start, np.asarray(point_of(one.order_parameters, factors))) for one in known]
+
+
+def _known(mode: Laplace, found: list[Laplace]) -> bool:
+    return any(np.max(np.abs(np.asarray(mode.mode) - np.asarray(one.mode))) <= _SAME for one in found)
