@@ -14,11 +14,11 @@ def measure(sampler: str, width: float, warmup: int, draws: int) -> list[dict]:
     """Return the row of a sampler at a width: the second call, or the first if that was long."""
     inputs, labels = problems.make("chains", examples=100, heads=(2, 2), features=231)
     problem = sma.Problem(inputs, labels, width=width, temperature=0.01)
-    chains = sma.Chains(warmup=warmup, draws=draws, warn=False, progress=False)
-    first, found = timed(lambda: SAMPLERS[sampler](problem, key=jax.random.key(0), chains=chains))
+    settings = sma.SamplerSettings(warmup=warmup, draws=draws, warn=False, progress=False)
+    first, found = timed(lambda: SAMPLERS[sampler](problem, key=jax.random.key(0), settings=settings))
     seconds = first
     if first < SHORT:
-        seconds, found = timed(lambda: SAMPLERS[sampler](problem, key=jax.random.key(1), chains=chains))
+        seconds, found = timed(lambda: SAMPLERS[sampler](problem, key=jax.random.key(1), settings=settings))
     effective = float(found["order_parameter_effective_size"].min())
     facts = {"effective": effective, "r_hat": float(found["order_parameter_r_hat"].max())}
     facts["steps"] = float(found["steps"].mean()) if "steps" in found else 1.0

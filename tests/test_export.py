@@ -18,7 +18,7 @@ PROBLEM = sma.Problem(TRAIN, LABELS, layers=(2,), width=3, temperature=0.2)
 TOKENS = np.random.default_rng(0).normal(size=(3, 4, 5))
 MODEL = dmft.dynamics(dmft.published_patterns(), beta=1.0, gamma=2.0, epsilon=0.1)
 KEY = jax.random.key(0)
-FEW = sma.Chains(draws=4, count=2, warmup=2, warn=False)
+FEW = sma.SamplerSettings(draws=4, chains=2, warmup=2, warn=False)
 
 
 class Exported(Exception):  # noqa: N818
@@ -92,10 +92,10 @@ PRIOR = {"log_prior": lambda theta: -jnp.sum(theta["q"] ** 2)}
 @pytest.mark.parametrize(
     ("module", "sampler"),
     [
-        (order_parameters, lambda: sampling.posterior(PROBLEM, key=KEY, chains=FEW)),
-        (order_parameters, lambda: sampling.tempered_posterior(PROBLEM, key=KEY, chains=FEW)),
-        (weights, lambda: sampling.weights_posterior(PROBLEM, key=KEY, test=TEST, chains=FEW)),
-        (learned, lambda: sampling.attention_posterior(problem_of, THETA, key=KEY, chains=FEW, **PRIOR)),
+        (order_parameters, lambda: sampling.posterior(PROBLEM, key=KEY, settings=FEW)),
+        (order_parameters, lambda: sampling.tempered_posterior(PROBLEM, key=KEY, settings=FEW)),
+        (weights, lambda: sampling.weights_posterior(PROBLEM, key=KEY, test=TEST, settings=FEW)),
+        (learned, lambda: sampling.attention_posterior(problem_of, THETA, key=KEY, settings=FEW, **PRIOR)),
     ],
 )
 def test_chains_of_the_samplers(module, sampler, monkeypatch):

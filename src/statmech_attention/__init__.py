@@ -6,6 +6,7 @@ Functions raise ValueError for wrong shapes, NaN or infinity, and numbers out of
 """
 
 import importlib as _importlib
+from typing import TYPE_CHECKING
 
 import jax as _jax
 
@@ -29,11 +30,11 @@ from statmech_attention.theory import (
     Problem,
     Solution,
     accuracy,
-    fit,
     head_scores,
     kernel,
     kernel_regression,
     log_evidence,
+    maximise_evidence,
     minima,
     solve,
     solve_sweep,
@@ -41,23 +42,39 @@ from statmech_attention.theory import (
 
 __version__ = _version()
 
-__all__ = ["AttentionedInputs", "Heads", "Linear", "NotConverged", "Outcome", "Outputs", "Problem", "SkipHeads"]
-__all__ += ["Solution", "accuracy", "attention_from_products", "attention_from_queries_and_keys"]
-__all__ += ["attention_from_torch", "attention_from_transformers", "attentioned_inputs", "enable_x64", "fit"]
-__all__ += ["forward", "head_scores", "kernel", "kernel_regression", "layers", "load", "log_evidence", "minima"]
-__all__ += ["model", "sample_weights", "save", "solve", "solve_sweep", "theory"]
-# Imported when they are first used: some need an extra.
-_LATER = {"keep_heads": "pruning", "select_heads": "pruning", "Chains": "sampling", "posterior": "sampling"}
-_LATER |= {"AttentionPathsClassifier": "estimators", "AttentionPathsRegressor": "estimators"}
+__all__ = ["AttentionedInputs", "Heads", "Linear", "NotConverged", "Outcome", "Outputs", "Problem"]
+__all__ += ["SkipHeads", "Solution", "accuracy", "attention_from_products", "attention_from_queries_and_keys"]
+__all__ += ["attention_from_torch", "attention_from_transformers", "attentioned_inputs", "enable_x64"]
+__all__ += ["forward", "head_scores", "kernel", "kernel_regression", "layers", "load", "log_evidence"]
+__all__ += ["maximise_evidence", "minima", "model", "sample_weights", "save", "solve", "solve_sweep"]
+__all__ += ["theory"]
+# Imported when they are first used: some need an extra. Type checkers read the first block, Python the second.
+if TYPE_CHECKING:
+    from statmech_attention import dmft as dmft
+    from statmech_attention import plotting as plotting
+    from statmech_attention import pruning as pruning
+    from statmech_attention import sampling as sampling
+    from statmech_attention import tasks as tasks
+    from statmech_attention import training as training
+    from statmech_attention.estimators import AttentionPathsClassifier as AttentionPathsClassifier
+    from statmech_attention.estimators import AttentionPathsRegressor as AttentionPathsRegressor
+    from statmech_attention.pruning import keep_heads as keep_heads
+    from statmech_attention.pruning import select_heads as select_heads
+    from statmech_attention.sampling import SamplerSettings as SamplerSettings
+    from statmech_attention.sampling import posterior as posterior
+else:
+
+    def __getattr__(name: str):
+        if name in _SUBPACKAGES:
+            return _importlib.import_module(f"{__name__}.{name}")
+        if name in _LATER:
+            return getattr(_importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 _SUBPACKAGES = ("dmft", "plotting", "pruning", "sampling", "tasks", "training")
-
-
-def __getattr__(name: str):
-    if name in _SUBPACKAGES:
-        return _importlib.import_module(f"{__name__}.{name}")
-    if name in _LATER:
-        return getattr(_importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_LATER = {"keep_heads": "pruning", "select_heads": "pruning", "SamplerSettings": "sampling", "posterior": "sampling"}
+_LATER |= {"AttentionPathsClassifier": "estimators", "AttentionPathsRegressor": "estimators"}
 
 
 def __dir__() -> list[str]:

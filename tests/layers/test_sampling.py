@@ -89,8 +89,8 @@ def assert_same(found, wanted):
 )
 def test_samplers_have_the_posterior_of_the_weights(function, draws, name):
     problem, test = drawn(name)
-    chains = sma.Chains(draws=draws, warmup=200, warn=False)
-    found = function(problem, key=jax.random.key(13), test=test, chains=chains)
+    settings = sma.SamplerSettings(draws=draws, warmup=200, warn=False)
+    found = function(problem, key=jax.random.key(13), test=test, settings=settings)
     for quantity in ("order_parameter", "output"):
         assert_same(sampling.estimate(found[quantity]), truth(name)[quantity])
     assert sampling.prediction(found).mean.shape == truth(name)["output"][0].shape
@@ -106,7 +106,11 @@ def test_weighted_points_have_the_posterior_of_the_weights_and_its_evidence(name
 
 def test_kept_weights_are_those_of_the_chain():
     problem, test = drawn("heads, skip, two outputs")
-    options = {"test": test, "keep_weights": True, "chains": sma.Chains(draws=4, warmup=0, count=2, warn=False)}
+    options = {
+        "test": test,
+        "keep_weights": True,
+        "settings": sma.SamplerSettings(draws=4, warmup=0, chains=2, warn=False),
+    }
     found = sampling.weights_posterior(problem, key=jax.random.key(15), **options)
     assert found["readout"].dims == ("chain", "draw", "width_readout", "unit")
     assert found["output"].dims == ("chain", "draw", "example", "unit")

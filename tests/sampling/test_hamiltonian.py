@@ -24,10 +24,9 @@ def log_gammas(position, shape):
     return jnp.sum(jnp.exp(logs) - shape * logs)
 
 
-def drawn(potential, data, size, **settings):
-    starts = np.zeros((4, size))
-    data, chains = (data, settings["warmup"]), sma.Chains(**settings)
-    return _chains.run(hamiltonian(potential, record), data, starts, jax.random.key(3), chains)
+def drawn(potential, data, size, **numbers):
+    starts, settings = np.zeros((4, size)), sma.SamplerSettings(**numbers)
+    return _chains.run(hamiltonian(potential, record), (data, settings.warmup), starts, jax.random.key(3), settings)
 
 
 def test_a_normal_takes_one_step_a_draw_and_accepts_it():

@@ -30,10 +30,10 @@ def given(paths, width):
     return sma.Problem(train, labels, layers=(paths,), **numbers), test
 
 
-def exact(paths, width, **chains):
+def exact(paths, width, **numbers):
     known, test = given(paths, width)
-    chains = sma.Chains(**{"warn": False, "draws": 4000, "warmup": 200} | chains)
-    return sampling.posterior(known, key=jax.random.key(1), test=test, chains=chains)
+    settings = sma.SamplerSettings(**{"warn": False, "draws": 4000, "warmup": 200} | numbers)
+    return sampling.posterior(known, key=jax.random.key(1), test=test, settings=settings)
 
 
 @pytest.fixture(scope="module")

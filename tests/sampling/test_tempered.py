@@ -49,7 +49,7 @@ def test_two_far_modes_are_visited_in_their_shares():
         return -jax.scipy.special.logsumexp(logs)
 
     chain = tempering(energy, lambda position, data: {"position": position}, 8, 0.5 * math.pi)
-    settings = sma.Chains(warmup=300, draws=3000)
+    settings = sma.SamplerSettings(warmup=300, draws=3000)
     found = _chains.run(chain, (None, 300), np.zeros((4, 2)), jax.random.key(2), settings)
     right = sampling.estimate((found["position"][..., 0] > 0).astype(float))
     assert right.error < 0.03 and abs(right.mean - 0.7) < 4 * right.error

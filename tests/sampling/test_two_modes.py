@@ -45,15 +45,15 @@ def test_evidence_and_mean_over_both_modes_agree_with_a_grid(width):
 def test_chains_start_in_both_modes():
     """At width 300 they never cross; at 20 they do, and find the share of each mode."""
     problem, *_ = one_path(300)
-    few = sma.Chains(draws=100, warmup=50, warn=False)
-    found = sampling.posterior(problem, key=jax.random.key(0), chains=few)
+    few = sma.SamplerSettings(draws=100, warmup=50, warn=False)
+    found = sampling.posterior(problem, key=jax.random.key(0), settings=few)
     apart = found["order_parameter"].mean("draw").values.ravel()
     assert np.all(apart[::2] > 40) and np.all(apart[1::2] < 4)
     assert found.attrs["modes"] == 2 and "2 modes, which sampling.importance weighs" in found.attrs["warning"]
     assert found["order_parameter_r_hat"].item() > 5
 
     problem, _, overlap, share = one_path(20)
-    found = sampling.posterior(problem, key=jax.random.key(1), chains=sma.Chains(draws=4000, warn=False))
+    found = sampling.posterior(problem, key=jax.random.key(1), settings=sma.SamplerSettings(draws=4000, warn=False))
     high = sampling.estimate((found["order_parameter"] > 20).astype(float))
     mean = sampling.estimate(found["order_parameter"])
     assert found.attrs["modes"] == 2 and high.error < 0.03
@@ -96,4 +96,9 @@ def test_one_mode_where_there_is_one():
     assert len(sma.minima(hot)) == 1
     found = sampling.importance(hot, key=jax.random.key(0), points=16, warn=False)
     assert found.modes == 1
-    assert sampling.posterior(hot, key=jax.random.key(0), chains=sma.Chains(draws=10, warmup=10, warn=False)).modes == 1
+    assert (
+        sampling.posterior(
+            hot, key=jax.random.key(0), settings=sma.SamplerSettings(draws=10, warmup=10, warn=False)
+        ).modes
+        == 1
+    )

@@ -44,7 +44,7 @@ def test_the_sum_is_the_problem_of_both_sets_of_examples():
         (lambda: sma.solve(XI), "^problem: wanted a Problem, got ndarray"),
         (lambda: sma.solve(problem(width=None)), "^width: not set in this problem"),
         (lambda: sma.solve(problem(temperature=None)), "^temperature: not set in this problem"),
-        (lambda: sma.fit(problem(width=None)), "^width: not set in this problem"),
+        (lambda: sma.maximise_evidence(problem(width=None)), "^width: not set in this problem"),
     ],
 )
 def test_bad_input_is_refused_by_name(call, message):

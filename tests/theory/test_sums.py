@@ -87,14 +87,14 @@ def test_the_posterior_of_a_reduced_problem_is_that_of_its_examples():
     equal(told(added("outputs")), told(whole("outputs")))
 
 
-def test_sweep_and_fit_count_the_examples_rotated_away():
+def test_sweep_and_evidence_maximum_count_the_examples_rotated_away():
     problem, reference = added(), whole()
     sweeps = [
         sma.solve_sweep(one, widths=[20, 5, np.inf], temperatures=[0.1, 1.0], **SOLVE) for one in (problem, reference)
     ]
     equal(*(sma.log_evidence(one) for one in sweeps))
     assert sweeps[0][1, 0].problem.examples == EXAMPLES
-    fits = [sma.fit(one, tolerance=1e-11) for one in (problem, reference)]
+    fits = [sma.maximise_evidence(one, tolerance=1e-11) for one in (problem, reference)]
     assert fits[0].temperature == pytest.approx(fits[1].temperature, rel=1e-4)
     assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, rel=1e-9)
 

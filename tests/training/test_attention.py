@@ -123,7 +123,7 @@ def test_the_posterior_is_that_of_all_weights_with_queries_and_keys(weighed):
         log_prior=log_prior,
         key=jax.random.key(10),
         test_of=lambda theta: sma.attentioned_inputs(test_inputs, attended(**theta), readout="mean"),
-        chains=sma.Chains(draws=700, warmup=300, warn=False),
+        settings=sma.SamplerSettings(draws=700, warmup=300, warn=False),
     )
     seen = jax.jit(jax.vmap(jax.vmap(lambda queries, keys: attended(queries, keys)(test_inputs)[0])))
     attention = np.asarray(seen(*(jnp.asarray(ours[name].values) for name in ("queries", "keys"))))

@@ -10,7 +10,7 @@ Cortes, Mohri, Rostamizadeh (2012).
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
-from statmech_attention import NotConverged, Problem
+from statmech_attention import Problem
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory import gp_order_parameters
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale, path_heads
@@ -63,10 +63,9 @@ def kernel_weights(problem: Problem) -> KernelWeights:
     free = np.where(found.jac > 0, point > bounds[:, 0], point < bounds[:, 1])
     steepest = np.max(np.abs(found.jac), where=free, initial=0.0)
     weights, temperature = np.exp(point[:paths]), float(fixed or np.exp(point[-1]))
-    chosen: Any = KernelWeights(jnp.asarray(weights), temperature, float(evidence(weights, temperature)[0]))
     if not steepest < _STEEPEST:
-        raise NotConverged(f"The evidence still has a slope of {steepest:.1e} nats for a factor of e.", chosen)
-    return chosen
+        raise RuntimeError(f"The evidence still has a slope of {steepest:.1e} nats for a factor of e.")
+    return KernelWeights(jnp.asarray(weights), temperature, float(evidence(weights, temperature)[0]))
 
 
 def weights_evidence(problem: Problem) -> Callable:

@@ -33,7 +33,6 @@ from statmech_attention.theory.derivatives import width_numbers
 from statmech_attention.theory.kernels import check_order_parameter, check_semi_definite
 from statmech_attention.theory.minimum import ActionMinimum
 from statmech_attention.theory.problem import Problem, need_problem
-from statmech_attention.theory.solution import NotConverged
 from statmech_attention.theory.trust_region import Minimum, Outcome, exact_step, minimise, truncated_step
 
 _NAMES = ("noise", "signal", "offset", "examples", "features", "width", "temperature", "variance")
@@ -213,7 +212,7 @@ class SolvableModel:
 
         Raises:
             ValueError: order parameters that no network of these layers has.
-            NotConverged: the tolerance was not reached.
+            RuntimeError: the tolerance was not reached.
         """
         tolerance = checks.positive("tolerance", tolerance)
         if checks.concrete(max_steps):
@@ -222,7 +221,7 @@ class SolvableModel:
         point = jnp.zeros(factors.coordinates) if start is None else point_of(start, factors)
         found = _solve(self, point, tolerance, max_steps)
         if throw and (outcome := Outcome(int(found.minimum.outcome))) != Outcome.CONVERGED:
-            raise NotConverged(f"The saddle point was not reached: {outcome.name}, {self}.", found)
+            raise RuntimeError(f"The saddle point was not reached: {outcome.name}, {self}.")
         return found
 
     def sample(self, key: checks.Key, test_examples: int = 1000) -> tuple[Problem, AttentionedInputs, Array]:

@@ -12,7 +12,7 @@ with _warnings.catch_warnings():
     _warnings.filterwarnings("ignore", message="IProgress not found")
     import tqdm.auto as _  # noqa: F401
 
-from statmech_attention.sampling._chains import Chains
+from statmech_attention.sampling._chains import SamplerSettings
 from statmech_attention.sampling._outputs import predictors
 from statmech_attention.sampling.attention import attention_posterior
 from statmech_attention.sampling.corrections import Corrected, corrected
@@ -22,6 +22,6 @@ from statmech_attention.sampling.order_parameters import posterior, tempered_pos
 from statmech_attention.sampling.weights import weights_posterior
 from statmech_attention.theory.regression import Estimate
 
-__all__ = ["Chains", "Corrected", "Estimate", "Importance", "MixingWarning", "attention_posterior", "corrected"]
-__all__ += ["effective_size", "estimate", "importance", "posterior", "prediction", "predictors", "r_hat"]
+__all__ = ["Corrected", "Estimate", "Importance", "MixingWarning", "SamplerSettings", "attention_posterior"]
+__all__ += ["corrected", "effective_size", "estimate", "importance", "posterior", "prediction", "predictors", "r_hat"]
 __all__ += ["tempered_posterior", "weights_posterior"]

@@ -24,16 +24,16 @@ from statmech_attention.theory.kernels import inputs_like
 from statmech_attention.theory.problem import Problem, need_problem
 
 _BLOCK = 50  # draws between two looks at the progress bar
-_LEAST = {"draws": 4, "count": 2, "warmup": 0, "thinning": 1}
+_LEAST = {"draws": 4, "chains": 2, "warmup": 0, "thinning": 1}
 
 
 @dataclass(frozen=True)
-class Chains:
-    """Markov chains to run side by side, for any of the samplers.
+class SamplerSettings:
+    """Numbers of draws, of Markov chains and of warm-up, and options, for any of the samplers.
 
     Attributes:
         draws: draws kept per chain, at least 4.
-        count: number of chains, at least 2, so that they can be compared.
+        chains: number of Markov chains, at least 2, so that they can be compared.
         warmup: iterations per chain before the first draw, in which the sampler adapts; if None,
             300 for order parameters and 500 for weights.
         thinning: iterations per draw.
@@ -45,7 +45,7 @@ class Chains:
     """
 
     draws: int = 1000
-    count: int = 4
+    chains: int = 4
     warmup: int | None = None
     thinning: int = 1
     method: str = "auto"
@@ -72,11 +72,11 @@ def whole_widths(architecture: Architecture) -> tuple[int, ...]:
     return tuple(checks.whole("values" if stage.inner else "width", width) for stage, width in stages)
 
 
-def with_warmup(chains: Chains, warmup: int) -> Chains:
+def with_warmup(settings: SamplerSettings, warmup: int) -> SamplerSettings:
     """The settings of a run; `warmup` is the sampler's default."""
-    if not isinstance(chains, Chains):
-        raise ValueError(f"chains: wanted sma.Chains(draws=.., count=..), got {chains!r}.")
-    return chains if chains.warmup is not None else replace(chains, warmup=warmup)
+    if not isinstance(settings, SamplerSettings):
+        raise ValueError(f"settings: wanted sma.SamplerSettings(draws=.., chains=..), got {settings!r}.")
+    return settings if settings.warmup is not None else replace(settings, warmup=warmup)
 
 
 class Transition(NamedTuple):
@@ -113,17 +113,17 @@ def nuts(potential: Callable, record: Callable, static, *, warmup: int, step_siz
     return Transition(begin, jax.jit(go_on), keep)
 
 
-def run(transition: Transition, data: Any, starts: Any, key, chains: Chains) -> dict[str, np.ndarray]:
+def run(transition: Transition, data: Any, starts: Any, key, settings: SamplerSettings) -> dict[str, np.ndarray]:
     """Run chains from `starts`; return by name arrays `(chains, draws, ..)`.
 
     With a thread per chain no chain waits for the longest trajectory of the others, and NUTS need
     not copy its whole tree at every step.
     """
-    assert chains.warmup is not None  # see `with_warmup`
-    together = chains.method == "vectorized" or (chains.method == "auto" and jax.default_backend() != "cpu")
+    assert settings.warmup is not None  # see `with_warmup`
+    together = settings.method == "vectorized" or (settings.method == "auto" and jax.default_backend() != "cpu")
     begin, advance = _compiled(transition, together)
-    first = (_keys(key, chains.count), starts)
-    apart = [jax.tree.map(lambda leaf, chain=chain: leaf[chain], first) for chain in range(chains.count)]
+    first = (_keys(key, settings.chains), starts)
+    apart = [jax.tree.map(lambda leaf, chain=chain: leaf[chain], first) for chain in range(settings.chains)]
     groups = [first] if together else apart
     # No draws yet: threads that start at once would all compile the same function.
     states = [advance(begin(*group, data), data, 0, 1)[0] for group in groups]
@@ -136,12 +136,12 @@ def run(transition: Transition, data: Any, starts: Any, key, chains: Chains) -> 
         return state, {name: np.asarray(values if together else values[None]) for name, values in block.items()}
 
     kept = []
-    shown = watched() if chains.progress is None else chains.progress
-    bar = tqdm(total=chains.warmup + chains.draws, unit="draw", **({} if shown else {"disable": True}))
+    shown = watched() if settings.progress is None else settings.progress
+    bar = tqdm(total=settings.warmup + settings.draws, unit="draw", **({} if shown else {"disable": True}))
     # Chains have a thread each. A factorisation that is divided among threads as well waits for all of them.
     alone = contextlib.nullcontext() if together else threadpool_limits(1, user_api="blas")
     with bar, alone, ThreadPoolExecutor(os.cpu_count()) as pool:
-        for what, total, every in (("warm-up", chains.warmup, 1), ("draws", chains.draws, chains.thinning)):
+        for what, total, every in (("warm-up", settings.warmup, 1), ("draws", settings.draws, settings.thinning)):
             bar.set_description(what, refresh=False)
             for done in range(0, total, _BLOCK):
                 count = min(_BLOCK, total - done)

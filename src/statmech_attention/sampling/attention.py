@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.sampling._bartlett import bartlett, chain_potential
-from statmech_attention.sampling._chains import Chains, nuts, run, with_warmup
+from statmech_attention.sampling._chains import SamplerSettings, nuts, run, with_warmup
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem, energy, gp_order_parameters, kernel_regression
 from statmech_attention.theory.coordinates import layer_shares, logarithms, order_one, order_parameters
@@ -36,7 +36,7 @@ def attention_posterior(
     log_prior: Callable[[Any], Any],
     key: Key,
     test_of: Callable[[Any], Any] | None = None,
-    chains: Chains = Chains(),  # noqa: B008
+    settings: SamplerSettings = SamplerSettings(),  # noqa: B008
 ) -> xr.Dataset:
     r"""Draws from $p(\theta, U | D)$ by NUTS.
 
@@ -47,23 +47,23 @@ def attention_posterior(
         key: a JAX random key.
         test_of: a function that JAX can trace, from $\theta$ to test inputs along the paths; the
             result then has their outputs given the draws.
-        chains: number of chains and draws, and options: `Chains`.
+        settings: numbers of draws and chains, and options: `SamplerSettings`.
 
     Returns:
         Dataset as that of `posterior`, with the draws of each array of `theta` under its name.
     """
-    chains, key = with_warmup(chains, 500), checks.key("key", key)
+    settings, key = with_warmup(settings, 500), checks.key("key", key)
     theta = {name: jnp.asarray(array) for name, array in theta.items()}
     for name, array in theta.items():
         checks.need_double(f"theta[{name!r}]", array)
-        checks.same(f"theta[{name!r}]", "the first axis", len(array), "chains.count", chains.count)
+        checks.same(f"theta[{name!r}]", "the first axis", len(array), "settings.chains", settings.chains)
     first = need_problem(problem_of({name: array[0] for name, array in theta.items()}), "width", "temperature")
     need_examples(first, "attention that is learned")
     law = _Law(problem_of, log_prior, test_of, first)
-    transition = nuts(law.potential, law.record, None, warmup=chains.warmup, step_size=0.1)
-    found = run(transition, jnp.zeros(()), law.starts(theta, chains.count), key, chains)
+    transition = nuts(law.potential, law.record, None, warmup=settings.warmup, step_size=0.1)
+    found = run(transition, jnp.zeros(()), law.starts(theta, settings.chains), key, settings)
     temperature = float("nan") if isinstance(first.temperature, jax.Array) else first.temperature
-    return dataset(found, "attention", first.architecture, temperature, chains.warn)
+    return dataset(found, "attention", first.architecture, temperature, settings.warn)
 
 
 class _Law:

@@ -65,7 +65,7 @@ def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
     """
     values = _values(draws)
     if values.shape[0] < 2:
-        raise ValueError("draws: wanted at least 2 chains to compare, got 1. Sample with Chains(count=4).")
+        raise ValueError("draws: wanted at least 2 chains to compare, got 1. Sample with SamplerSettings(chains=4).")
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.asarray(split_gelman_rubin(values))
     return np.where(np.ptp(values, axis=(0, 1)) == 0, np.nan, found)

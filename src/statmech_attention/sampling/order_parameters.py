@@ -21,7 +21,7 @@ from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.model import AttentionedInputs
 from statmech_attention.sampling._bartlett import bartlett, normal_count, order_parameters_of_normals
-from statmech_attention.sampling._chains import Chains, checked, run, whole_widths, with_warmup
+from statmech_attention.sampling._chains import SamplerSettings, checked, run, whole_widths, with_warmup
 from statmech_attention.sampling._density import (
     Laplace,
     Posterior,
@@ -43,7 +43,7 @@ def posterior(
     *,
     key: Key,
     test: AttentionedInputs | ArrayLike | None = None,
-    chains: Chains = Chains(),  # noqa: B008
+    settings: SamplerSettings = SamplerSettings(),  # noqa: B008
 ) -> xr.Dataset:
     r"""Draws from the posterior of the order parameters,
     $p(U^{(1)}, .., U^{(L+1)} | D) \propto \prod_l \mathcal W_{d_l}(U^{(l)}; N_l, \Sigma_l / N_l)\, e^{-P E(U) / 2}$.
@@ -60,7 +60,7 @@ def posterior(
         key: a JAX random key.
         test: test inputs, in the form of the training inputs; the result then has their outputs
             given the draws.
-        chains: number of chains and draws, and options: `Chains`.
+        settings: numbers of draws and chains, and options: `SamplerSettings`.
 
     Returns:
         Dataset with dimensions `chain` and `draw` first: `order_parameter`, $U$,
@@ -74,24 +74,26 @@ def posterior(
     equation (11).
     """
     problem, test = checked(problem, test, key)
-    factors, chains = bartlett(problem.architecture), with_warmup(chains, 300)
+    factors, settings = bartlett(problem.architecture), with_warmup(settings, 300)
     data = posterior_density(problem)
     gaussians = gaussians_at_modes(problem, data, factors)
     gaussian, modes = jax.tree.map(lambda leaf: leaf[0], gaussians), len(gaussians.mode)
     ends = np.linalg.solve(gaussian.root, (gaussians.mode - gaussian.mode).T).T
-    starts = ends[np.arange(chains.count) % modes]
-    found = run(hamiltonian(_whitened, _record), ((data, gaussian, factors), chains.warmup), starts, key, chains)
-    return _dataset(found, "order parameters", data, problem, test, chains, modes=modes)
+    starts = ends[np.arange(settings.chains) % modes]
+    found = run(hamiltonian(_whitened, _record), ((data, gaussian, factors), settings.warmup), starts, key, settings)
+    return _dataset(found, "order parameters", data, problem, test, settings, modes=modes)
 
 
-def _dataset(found: dict, sampler: str, data: Posterior, problem: Problem, test, chains: Chains, **about) -> xr.Dataset:
+def _dataset(
+    found: dict, sampler: str, data: Posterior, problem: Problem, test, settings: SamplerSettings, **about
+) -> xr.Dataset:
     """The draws, and where there are test inputs mean and variance of the output given each of them."""
     if test is not None:
         overlaps, kernels = found["order_parameter"], cross_kernels(problem.attentioned, test, problem.variance)
         given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), data, kernels)
         given = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
         found["output"], found["output_variance"] = (by_output(values, problem.attentioned) for values in given)
-    return dataset(found, sampler, problem.architecture, problem.temperature, chains.warn, **about)
+    return dataset(found, sampler, problem.architecture, problem.temperature, settings.warn, **about)
 
 
 def _whitened(position, data: tuple[Posterior, Laplace, Factors]):
@@ -113,7 +115,7 @@ def tempered_posterior(
     key: Key,
     rungs: int = 8,
     test: AttentionedInputs | ArrayLike | None = None,
-    chains: Chains = Chains(),  # noqa: B008
+    settings: SamplerSettings = SamplerSettings(),  # noqa: B008
 ) -> xr.Dataset:
     r"""Draws from the same law as `posterior`, for narrow networks whose chains do not mix there.
 
@@ -126,7 +128,7 @@ def tempered_posterior(
         problem, test: as in `posterior`.
         key: a JAX random key.
         rungs: number of densities, at least 2.
-        chains: as in `posterior`; each chain is a ladder of its own.
+        settings: as in `posterior`; each chain is a ladder of its own.
 
     Returns:
         Dataset as that of `posterior`; `steps` are of all rungs together, `exchanged` is the mean
@@ -137,11 +139,11 @@ def tempered_posterior(
     """
     problem, test = checked(problem, test, key)
     factors, widths = bartlett(problem.architecture), whole_widths(problem.architecture)
-    chains, data = with_warmup(chains, 300), posterior_density(problem)
+    settings, data = with_warmup(settings, 300), posterior_density(problem)
     ladder = tempering(*_functions(widths), checks.whole("rungs", rungs, 2), _TURN)
-    starts = np.zeros((chains.count, normal_count(widths, factors)))
-    found = run(ladder, ((data, factors), chains.warmup), starts, key, chains)
-    return _dataset(found, "order parameters, tempered", data, problem, test, chains)
+    starts = np.zeros((settings.chains, normal_count(widths, factors)))
+    found = run(ladder, ((data, factors), settings.warmup), starts, key, settings)
+    return _dataset(found, "order parameters, tempered", data, problem, test, settings)
 
 
 @lru_cache(maxsize=64)

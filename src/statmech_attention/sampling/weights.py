@@ -17,7 +17,7 @@ from statmech_attention.checks import Key
 from statmech_attention.layers import Chain, Narrow
 from statmech_attention.model import AttentionedInputs, Weights, forward_paths, sample_weights, weights_order_parameters
 from statmech_attention.model.network import path_vectors, scaled
-from statmech_attention.sampling._chains import Chains, checked, nuts, run, whole_widths, with_warmup
+from statmech_attention.sampling._chains import SamplerSettings, checked, nuts, run, whole_widths, with_warmup
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem
 
@@ -43,13 +43,13 @@ def weights_posterior(
     key: Key,
     test: AttentionedInputs | ArrayLike | None = None,
     keep_weights: bool = False,
-    chains: Chains = Chains(),  # noqa: B008
+    settings: SamplerSettings = SamplerSettings(),  # noqa: B008
 ) -> xr.Dataset:
     r"""Draws by NUTS from (8),
     $p(\Theta | D) \propto e^{-\frac{1}{2T} \sum_\mu (f(x_\mu) - y_\mu)^2 - \sum_l |\Theta_l|^2 / 2\sigma_l^2}$.
 
     Args:
-        problem, chains: as in `posterior`.
+        problem, settings: as in `posterior`.
         key: a JAX random key.
         test: inputs, in the form of the training inputs, whose outputs are recorded.
         keep_weights: record the weights of every draw.
@@ -61,15 +61,15 @@ def weights_posterior(
 
     Source: Tiberi et al. (2024), appendix F.
     """
-    chains = with_warmup(chains, 500)
+    settings = with_warmup(settings, 500)
     data, architecture = prepared(problem, test, key)
     start_key, chain_key = jax.random.split(key)
     sizes = data.inputs.values.shape[-1], architecture.chain, tuple(map(int, architecture.widths))
-    starts = named(_prior_weights(start_key, chains.count, *sizes))
+    starts = named(_prior_weights(start_key, settings.chains, *sizes))
     size = sum(leaf[0].size for leaf in jax.tree.leaves(starts))
-    chain = nuts(_potential, _record, keep_weights, warmup=chains.warmup, step_size=0.1 * size**-0.25)
-    found = run(chain, data, starts, chain_key, chains)
-    return dataset(found, "weights, NUTS", architecture, problem.temperature, chains.warn)
+    chain = nuts(_potential, _record, keep_weights, warmup=settings.warmup, step_size=0.1 * size**-0.25)
+    found = run(chain, data, starts, chain_key, settings)
+    return dataset(found, "weights, NUTS", architecture, problem.temperature, settings.warn)
 
 
 def _potential(position: dict, data: WeightPosterior, keep_weights: bool):

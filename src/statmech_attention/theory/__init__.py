@@ -1,7 +1,7 @@
 """The theory at finite width: problem, kernel, action, saddle point, predictor, evidence."""
 
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters, log_evidence
-from statmech_attention.theory.fit import Fit, fit
+from statmech_attention.theory.hyperparameters import EvidenceMaximum, maximise_evidence
 from statmech_attention.theory.kernels import head_scores, kernel
 from statmech_attention.theory.minima import minima
 from statmech_attention.theory.problem import Problem
@@ -10,6 +10,15 @@ from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.solution import NotConverged, Solution
 from statmech_attention.theory.trust_region import Outcome
 
-__all__ = ["Fit", "KernelRegression", "NotConverged", "Outcome", "Prediction", "Problem", "Regression", "Solution"]
-__all__ += ["accuracy", "action", "energy", "entropy", "fit", "gp_order_parameters", "head_scores", "kernel"]
-__all__ += ["kernel_regression", "log_evidence", "minima", "solve", "solve_sweep"]
+__all__ = [
+    "EvidenceMaximum",
+    "KernelRegression",
+    "NotConverged",
+    "Outcome",
+    "Prediction",
+    "Problem",
+    "Regression",
+    "Solution",
+]
+__all__ += ["accuracy", "action", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
+__all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "solve", "solve_sweep"]

@@ -5,7 +5,6 @@ the labels are before they are seen, follows from the minimum of the action.
 """
 
 from collections.abc import Sequence
-from functools import reduce
 
 import jax
 import jax.numpy as jnp
@@ -131,7 +130,9 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
     problem = solution.problem
     architecture = problem.architecture
     widths = jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(one, float) for one in architecture.stage_widths)))
-    finite, widest = jnp.isfinite(widths), reduce(jnp.maximum, problem.width)
+    finite, widest = jnp.isfinite(widths), jnp.asarray(problem.width[0], float)
+    for width in problem.width[1:]:
+        widest = jnp.maximum(widest, width)
     # As `Architecture.unit`; 0 where nothing is finite, and the entropy the smallest.
     unit = jnp.where(jnp.isfinite(widest), widest, jnp.max(jnp.where(finite, widths, 0.0), axis=0))
     diagonals = np.array([diagonal for diagonal, _ in coordinates.full_rank(architecture).counts], float)

@@ -26,6 +26,9 @@ _EXAMPLES = {"width": "30", "temperature": "0.1"}
 class Problem:
     r"""Labels $Y$ to be learned from attentioned inputs $\xi^\pi$, and the network that learns them.
 
+    `variance` are prior variances of the weights; the variance of the labels' noise is `temperature`.
+    A prediction's `variance` is that of the output, without this noise.
+
     All arguments are checked here, once. A problem is a pytree: `jax.vmap` maps over a batch of
     problems, `jax.grad` differentiates in all numbers. Its attributes are its arguments, checked,
     with a width and a variance per layer.
@@ -53,9 +56,9 @@ class Problem:
 
     attentioned: AttentionedInputs
     labels: Float[Array, "..."]
-    width: Any
-    temperature: Any
-    variance: tuple
+    width: tuple[float, ...]  # None where it was left out, and so the temperature; `need_problem` refuses that
+    temperature: float
+    variance: tuple[float, ...]
     count: Any  # number of examples that the rows of a reduced or padded problem stand for; None if each is one
 
     def __init__(
@@ -78,14 +81,14 @@ class Problem:
         vars(self).update(zip(_FIELDS, parts, strict=True))
 
     @property
-    def examples(self) -> Any:
+    def examples(self) -> int:
         """$P$, the number of examples: more than the rows of a reduced problem, fewer than those of a padded one."""
         if self.count is None:
             return self.labels.shape[-1 - len(self.attentioned.chain.readout.axes)]
         return int(self.count) if checks.concrete(self.count) and np.ndim(self.count) == 0 else self.count
 
     @property
-    def dropped(self) -> Any:
+    def dropped(self) -> int:
         """Number of labels that have no row, as there are neither inputs nor labels; negative in a padded problem."""
         return (self.examples - self.labels.shape[0]) * self.attentioned.chain.outputs
 

@@ -23,7 +23,7 @@ from statmech_attention.theory.rows import first_rows, padded
 
 
 class Prediction(NamedTuple):
-    """Mean and variance of the output under the posterior, per test example and output."""
+    """Mean and variance of the output $f$, per test example and output; a noisy label's variance is $T$ more."""
 
     mean: Float[Array | np.ndarray, "..."]
     variance: Float[Array | np.ndarray, "..."]
@@ -120,7 +120,9 @@ class KernelRegression:
             return kernel_regression(self.problem, self.order_parameter * np.outer(chosen, chosen)).predict(test)
         rows = replace(test, values=padded(test.values))
         found = _predicted(self.regression, train, rows, self.order_parameter, self.problem.variance[0])
-        return Prediction(*(first_rows(one.reshape(-1, *chain.readout.axes), len(test.values)) for one in found))
+        shape, count = (-1, *chain.readout.axes), len(test.values)
+        mean, variance = jnp.reshape(found.mean, shape), jnp.reshape(found.variance, shape)
+        return Prediction(first_rows(mean, count), first_rows(variance, count))
 
 
 def kernel_regression(problem: Problem, order_parameter: ArrayLike) -> KernelRegression:

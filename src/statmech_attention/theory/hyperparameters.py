@@ -26,7 +26,7 @@ _RANGES = {"temperature": (1e-4, 1e2), "variance": (1e-4, 1e4)}
 
 
 @dataclass(frozen=True, repr=False)
-class Fit:
+class EvidenceMaximum:
     r"""Numbers chosen by the evidence, and the theory there.
 
     Attributes:
@@ -56,12 +56,12 @@ class Fit:
         variance = ", ".join(f"{number:.4g}" for number in self.variance)
         bound = f", at a bound: {', '.join(self.at_bound)}" if self.at_bound else ""
         found = f"temperature={self.temperature:.4g}, variance=({variance}), log_evidence={self.log_evidence:.6g}"
-        return f"Fit({found}{bound})"
+        return f"EvidenceMaximum({found}{bound})"
 
 
-def fit(
+def maximise_evidence(
     problem: Problem, *, chosen: str | Sequence[str] = tuple(_RANGES), tolerance: float = 1e-8, max_steps: int = 100
-) -> Fit:
+) -> EvidenceMaximum:
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
 
     SciPy's L-BFGS-B in the logarithms with exact gradients; every trial is a saddle point, started
@@ -73,24 +73,26 @@ def fit(
         problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none,
             and at its variances. It chooses $\sigma_0^2$, for the product, and the variances of
             layers beside a skip, $T$ between 1e-4 and 1e2, variances between 1e-4 and 1e4.
-        chosen: "temperature", "variance", or both; the other stays as given.
+        chosen: "temperature", "variance", or both, which is the default; the other stays as given.
         tolerance: as in `solve`.
         max_steps: steps of the search.
 
     Raises:
+        ValueError: `chosen` has no name, or another one.
         NotConverged: a saddle point was not reached, or the search ended on a slope.
 
     Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; the gradient is
     ours.
     """
-    problem = need_problem(problem, "width")
+    problem, chosen = need_problem(problem, "width"), _checked(chosen)
     problem = problem if problem.temperature is not None else problem.replace(temperature=0.1)
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
     places = _free_variances(problem.architecture) if "variance" in chosen else ()
-    names = ["temperature"] * ("temperature" in chosen) + [f"variance[{place}]" for place in places]
+    numbers = {"temperature": problem.temperature} if "temperature" in chosen else {}
+    numbers |= {f"variance[{place}]": problem.variance[place] for place in places}
+    names, start = list(numbers), list(numbers.values())
     fewer = problem.reduce()
-    start = [problem.temperature] * ("temperature" in chosen) + [problem.variance[place] for place in places]
     trials = [minima(_at(fewer, names, start), tolerance=tolerance)[0]]
 
     def value(logs):
@@ -110,15 +112,16 @@ def fit(
         end = loss(logs)
         lowest = minima(_at(fewer, names, np.exp(logs).tolist()), tolerance=tolerance)[0]
         if lowest.action > trials[-1].action - _LOWER:
-            return _fit_at(logs, end, bounds, problem, names, trials)
+            return _maximum_at(logs, end, bounds, problem, names, trials)
         trials.append(lowest)
 
 
-def _fit_at(logs, end, bounds, problem: Problem, names, trials: list[Solution]) -> Fit:
-    """The fit where the search ended; raise `NotConverged` if that is on a slope within the ranges."""
-    top, slopes = (-one for one in end)
+def _maximum_at(logs, end, bounds, problem: Problem, names, trials: list[Solution]) -> EvidenceMaximum:
+    """The maximum where the search ended; raise `NotConverged` if that is on a slope within the ranges."""
+    top, slopes = -end[0], -end[1]
     solution = replace(trials[-1], problem=_at(problem, names, np.exp(logs).tolist()))
-    low, high = (np.isclose(logs, side, rtol=0, atol=1e-9) for side in bounds.T)
+    low = np.isclose(logs, bounds[:, 0], rtol=0, atol=1e-9)
+    high = np.isclose(logs, bounds[:, 1], rtol=0, atol=1e-9)
     steepest = np.max(np.abs(np.where((low & (slopes < 0)) | (high & (slopes > 0)), 0.0, slopes)))
     if steepest > _STEEPEST_LEFT:
         raise NotConverged(
@@ -128,7 +131,15 @@ def _fit_at(logs, end, bounds, problem: Problem, names, trials: list[Solution]) 
             solution,
         )
     at_bound = tuple(name for name, one in zip(names, low | high, strict=True) if one)
-    return Fit(solution, top, dict(zip(names, slopes.tolist(), strict=True)), at_bound)
+    return EvidenceMaximum(solution, top, dict(zip(names, slopes.tolist(), strict=True)), at_bound)
+
+
+def _checked(chosen: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of what is chosen, at least one."""
+    names = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    if not names:
+        raise ValueError('chosen: wanted "temperature", "variance" or both, got none. To choose nothing, use solve.')
+    return tuple(checks.choice("chosen", name, tuple(_RANGES)) for name in names)
 
 
 def _at(problem: Problem, names, numbers) -> Problem:

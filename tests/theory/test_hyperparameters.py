@@ -1,6 +1,5 @@
 """Temperature and variances by the evidence: against a grid, and a Gaussian process fitted by other means."""
 
-import importlib
 import math
 
 import jax
@@ -10,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
+from statmech_attention.theory import hyperparameters
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def chains():
 
 @pytest.fixture(scope="module")
 def found(chains):
-    return sma.fit(sma.Problem(*chains, width=6))
+    return sma.maximise_evidence(sma.Problem(*chains, width=6))
 
 
 def test_the_optimum_is_that_of_a_grid(chains, found):
@@ -43,7 +43,7 @@ def test_the_optimum_is_that_of_a_grid(chains, found):
         assert float(sma.log_evidence(beside)) < found.log_evidence
 
 
-def test_the_fit_is_a_stationary_point_of_the_evidence(chains, found):
+def test_the_maximum_is_a_stationary_point_of_the_evidence(chains, found):
     assert set(found.slopes) == {"temperature", "variance[0]"} and max(map(abs, found.slopes.values())) < 1e-4
     assert found.variance[1:] == (1.0, 1.0, 1.0) and found.at_bound == ()
     assert found.solution.converged and float(sma.log_evidence(found.solution)) == found.log_evidence
@@ -52,7 +52,7 @@ def test_the_fit_is_a_stationary_point_of_the_evidence(chains, found):
 
 
 def test_another_start_ends_in_the_same_place_and_a_variance_held_enters_the_product(chains, found):
-    other = sma.fit(sma.Problem(*chains, width=6, temperature=3.0, variance=(0.2, 1.0, 4.0, 1.0)))
+    other = sma.maximise_evidence(sma.Problem(*chains, width=6, temperature=3.0, variance=(0.2, 1.0, 4.0, 1.0)))
     assert other.temperature == pytest.approx(found.temperature, rel=1e-4)
     assert math.prod(other.variance) == pytest.approx(math.prod(found.variance), rel=1e-4)
     assert other.variance[1:] == (1.0, 4.0, 1.0)
@@ -67,7 +67,7 @@ def test_a_gaussian_process_is_fitted_as_by_its_own_likelihood(chains):
         return -multivariate_normal(np.zeros(len(labels)), covariance).logpdf(np.asarray(labels))
 
     wanted = minimize(lacking, [-1.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-10})
-    found = sma.fit(sma.Problem(xi, labels, width=math.inf))
+    found = sma.maximise_evidence(sma.Problem(xi, labels, width=math.inf))
     assert found.log_evidence == pytest.approx(-wanted.fun, abs=1e-7)
     np.testing.assert_allclose(np.log([found.temperature, found.variance[0]]), wanted.x, atol=1e-3)
 
@@ -76,7 +76,7 @@ def test_a_layer_beside_a_skip_has_a_variance_of_its_own():
     rng = np.random.default_rng(1)
     heads, values = (sma.SkipHeads(1, values=2), 1), rng.normal(size=(20, 2, 3))
     labels = values[:, 0, 0] + 0.3 * values[:, 1, 1] + 0.4 * rng.normal(size=20)
-    found = sma.fit(sma.Problem(values, labels, layers=heads, width=5.0))
+    found = sma.maximise_evidence(sma.Problem(values, labels, layers=heads, width=5.0))
     assert set(found.slopes) == {"temperature", "variance[0]", "variance[1]"}
     assert found.at_bound or max(map(abs, found.slopes.values())) < 1e-4
     options = {"layers": heads, "width": 5.0, "temperature": found.temperature}
@@ -93,17 +93,30 @@ def test_a_layer_beside_a_skip_has_a_variance_of_its_own():
 def test_a_range_may_end_the_search(chains, found, monkeypatch):
     limit = 2 * found.temperature
     problem = sma.Problem(*chains, width=6, temperature=3 * limit, variance=found.variance)
-    monkeypatch.setitem(importlib.import_module("statmech_attention.theory.fit")._RANGES, "temperature", (limit, 1e2))
-    bound = sma.fit(problem)
+    monkeypatch.setitem(hyperparameters._RANGES, "temperature", (limit, 1e2))
+    bound = sma.maximise_evidence(problem)
     assert bound.at_bound == ("temperature",) and bound.temperature == pytest.approx(limit)
     assert bound.slopes["temperature"] < 0 and repr(bound).endswith("at a bound: temperature)")
 
 
 def test_a_search_that_runs_out_of_steps_raises(chains):
     with pytest.raises(sma.NotConverged, match="The maximum of the evidence was not reached in . trials"):
-        sma.fit(sma.Problem(*chains, width=6), max_steps=1)
+        sma.maximise_evidence(sma.Problem(*chains, width=6), max_steps=1)
 
 
 def test_a_saddle_point_on_the_way_that_is_not_reached_raises(chains):
     with pytest.raises(sma.NotConverged, match=r"The saddle point was not reached at T = 0.1, N = 6, 6, 6"):
-        sma.fit(sma.Problem(*chains, width=6), tolerance=1e-30)
+        sma.maximise_evidence(sma.Problem(*chains, width=6), tolerance=1e-30)
+
+
+@pytest.mark.parametrize(
+    "chosen, message",
+    [
+        (["temprature", "variance"], "chosen: wanted one of temperature, variance, got 'temprature'"),
+        ("temp", "chosen: wanted one of temperature, variance, got 'temp'"),
+        ((), 'chosen: wanted "temperature", "variance" or both, got none'),
+    ],
+)
+def test_another_choice_is_refused(chains, chosen, message):
+    with pytest.raises(ValueError, match=message):
+        sma.maximise_evidence(sma.Problem(*chains, width=6), chosen=chosen)
