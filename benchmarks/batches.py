@@ -31,7 +31,7 @@ def problem(values, labels, width, temperature) -> sma.Problem:
 def batch(over: str, count: int):
     """Return inputs, labels, width and temperature, and which of them have an axis for the batch."""
     keys = jax.random.split(jax.random.key(0), count if over == "draws" else 1)
-    trials = [sma.tasks.HiddenMarkov().trial(key, 100, 1) for key in keys]
+    trials = [sma.tasks.HiddenMarkov().trial(100, 1, key=key) for key in keys]
     values = jnp.stack([trial.train.values for trial in trials])
     labels = jnp.stack([trial.labels for trial in trials]).astype(float)
     if over == "draws":

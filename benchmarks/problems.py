@@ -11,7 +11,7 @@ def make(name: str, *, examples: int, heads: tuple[int, ...], features: int):
     """Return inputs and labels of "chains" or "random"."""
     if name == "random":
         return _random(examples, heads, features)
-    trial = sma.tasks.HiddenMarkov(token_size=features - 31).trial(jax.random.key(0), examples, 1)
+    trial = sma.tasks.HiddenMarkov(token_size=features - 31).trial(examples, 1, key=jax.random.key(0))
     if trial.train.layers != tuple(heads):
         raise ValueError(f"heads: wanted {trial.train.layers}, those of the task, got {tuple(heads)}.")
     return trial.train, trial.labels

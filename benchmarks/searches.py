@@ -16,7 +16,7 @@ import xarray as xr
 from tqdm import tqdm
 
 import statmech_attention as sma
-from attention_book import results
+from attention_book.runs import results
 from benchmarks.numpy_action import lowest_of
 from statmech_attention.layers import Chain, Heads, Linear, Outputs, SkipHeads
 from statmech_attention.theory.minima import search

@@ -37,7 +37,7 @@ def solve(**how):
 
 
 def weights(**options):
-    return sma.sample_weights(jax.random.key(0), **{"layers": HEADS, "width": 3, "features": FEATURES} | options)
+    return sma.sample_weights(key=jax.random.key(0), **{"layers": HEADS, "width": 3, "features": FEATURES} | options)
 
 
 def kernel(values=XI, others=XI, order_parameter=UNIT, **options):

@@ -40,7 +40,7 @@ def test_batches_of_factorisations_as_on_an_accelerator_give_the_same_numbers(mo
         matrices = jnp.tile(jnp.eye(2), (6, 1, 1))
         batched = "f64[4,2,2]" in str(jax.make_jaxpr(lambda x: map_factorisations(jnp.linalg.cholesky, x))(matrices))
         importance = sma.sampling.importance(found, key=key, points=4, test=test, warn=False)
-        return batched, jax.tree.leaves((importance, sma.sampling.corrected(solution, test)))
+        return batched, jax.tree.leaves((importance, sma.sampling.corrected(solution, test=test)))
 
     batched, one_by_one = numbers()
     assert not batched

@@ -41,7 +41,7 @@ def attentioned(weights, tokens):
 
 def network(tokens):
     attention = sma.attention_from_queries_and_keys([jnp.ones((2, 3, 5))], [jnp.ones((2, 3, 5))])
-    return sma.forward(sma.sample_weights(KEY, layers=(2,), width=4, features=5), tokens, attention, readout="mean")
+    return sma.forward(sma.sample_weights(key=KEY, layers=(2,), width=4, features=5), tokens, attention, readout="mean")
 
 
 def solved(problem):
@@ -73,7 +73,7 @@ def dynamics(window):
         (swept, (PROBLEM,)),
         (at_order_parameter, (PROBLEM, np.eye(2))),
         (dynamics, (dmft.initial_window(MODEL),)),
-        (lambda key: sma.tasks.HiddenMarkov(length=5, token_size=4).sample(key, 3).inputs, (KEY,)),
+        (lambda key: sma.tasks.HiddenMarkov(length=5, token_size=4).sample(3, key=key).inputs, (KEY,)),
     ],
 )
 def test_functions_of_model_theory_dynamics_and_tasks(function, arguments):
@@ -99,9 +99,9 @@ PRIOR = {"log_prior": lambda theta: -jnp.sum(theta["q"] ** 2)}
     ],
 )
 def test_chains_of_the_samplers(module, sampler, monkeypatch):
-    def run(transition, data, starts, key, chains):
+    def run(transition, data, starts, key, settings):
         begin, advance = _chains._compiled(transition, True)
-        first = _chains._keys(key, chains.count), starts, data
+        first = _chains._keys(key, settings.chains), starts, data
         export(begin, *first)
         export(advance, jax.eval_shape(begin, *first), data, 5, 1)
         raise Exported

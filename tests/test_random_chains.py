@@ -56,7 +56,7 @@ def test_coordinates_and_order_parameters_are_each_others_inverse(chain):
     factors, point = random_point(chain)
     overlaps = coordinates.order_parameters(point, factors)
     np.testing.assert_allclose(point_of(overlaps, factors), point, atol=1e-9)
-    gp = sma.theory.gp_order_parameters(chain.heads, variance=chain.variances)
+    gp = sma.theory.gp_order_parameters(layers=chain.heads, variance=chain.variances)
     np.testing.assert_allclose(point_of(gp, factors), 0.0, atol=1e-12)
 
 
@@ -99,7 +99,7 @@ def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_acti
     mean, variance = one.predict(test)
 
     # No Gaussian-process limit and no other point is lower; of the entropy that limit is the lowest.
-    gp = sma.theory.gp_order_parameters(chain.heads, variance=chain.variances)
+    gp = sma.theory.gp_order_parameters(layers=chain.heads, variance=chain.variances)
     options = {"layers": chain.heads, "width": chain.widths, "variance": chain.variances}
     factors, point = random_point(chain)
     elsewhere = [coordinates.order_parameters(scale * point, factors) for scale in (0.3, 1.0, -1.0)]
@@ -204,13 +204,13 @@ def test_heads_removed_in_two_steps_are_removed_at_once_and_are_masked(chain):
     numbers = np.delete(np.arange(sum(chain.counts)), first)
     second = np.flatnonzero(np.isin(numbers, both))
     whole = sma.layers.Chain.of(chain.heads)
-    middle, left = (whole.keep(pruning.kept_heads(whole, some))[0].shorthand for some in (first, both))
-    rest = pruning.kept_heads(middle, second)
+    middle, left = (whole.keep(pruning.kept_heads(some, layers=whole))[0].shorthand for some in (first, both))
+    rest = pruning.kept_heads(second, layers=middle)
     assert sma.layers.Chain.of(middle).keep(rest)[0].shorthand == left
     smaller = []
     for network in (weights, matrices, xi):
-        found = sma.keep_heads(network, pruning.kept_heads(whole, both), layers=chain.heads)
-        fewer = sma.keep_heads(network, pruning.kept_heads(whole, first), layers=chain.heads)
+        found = sma.keep_heads(network, pruning.kept_heads(both, layers=whole), layers=chain.heads)
+        fewer = sma.keep_heads(network, pruning.kept_heads(first, layers=whole), layers=chain.heads)
         close(sma.keep_heads(fewer, rest, layers=middle), found)
         smaller.append(found)
 
@@ -220,6 +220,6 @@ def test_heads_removed_in_two_steps_are_removed_at_once_and_are_masked(chain):
     contributions = path_contributions(weights, xi)
     close(masked_outputs(contributions, kept[None], layers=chain.heads)[0], outputs)
     whole = sma.layers.Chain.of(chain.heads)
-    parts = whole.keep(pruning.heads.kept_heads(chain.heads, both))[1]
+    parts = whole.keep(pruning.heads.kept_heads(both, layers=chain.heads))[1]
     overlaps = order_parameters_on(sma.model.weights_order_parameters(weights, layers=chain.heads), whole, parts)
     close(overlaps, sma.model.weights_order_parameters(smaller[0], layers=left))

@@ -96,7 +96,7 @@ class HiddenMarkov:
         """$N_0$, entries of a token with its position."""
         return self.token_size + self.tokens
 
-    def sample(self, key: Key, examples: int) -> HiddenMarkovSample:
+    def sample(self, examples: int, *, key: Key) -> HiddenMarkovSample:
         """Draw examples, half of each class (of an odd number one more is slow), in random order."""
         key, examples = checks.key("key", key), checks.whole("examples", examples)
         noise, fast, places = _chains(key, np.array([self.slow, self.fast], float), examples, self.length)
@@ -105,10 +105,10 @@ class HiddenMarkov:
 
     def trial(
         self,
-        key: Key,
         examples: int = 100,
         test_examples: int = 1000,
         *,
+        key: Key,
         products: Sequence[np.ndarray | Array] | None = None,
         readout: str | int = "last",
     ) -> HiddenMarkovTrial:
@@ -121,18 +121,18 @@ class HiddenMarkov:
             ValueError: fewer than one example, an unknown readout, products of the wrong shape.
         """
         train_key, test_key, heads_key = jax.random.split(checks.key("key", key), 3)
-        train, test = self.sample(train_key, examples), self.sample(test_key, test_examples)
-        attention = attention_from_products(self.heads(heads_key) if products is None else products)
+        train, test = self.sample(examples, key=train_key), self.sample(test_examples, key=test_key)
+        attention = attention_from_products(self.heads(key=heads_key) if products is None else products)
         seen, seen_test = (attentioned_inputs(data.inputs, attention, readout=readout) for data in (train, test))
         return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
 
-    def heads(self, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
+    def heads(self, *, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
         """Draw two layers: the head for unchanged states and a random head; the uniform head and a random head.
 
         Returns:
             Query-key products, arrays `(heads, features, features)` for `attention_from_products`.
         """
-        random = (self.random_head(one) for one in jax.random.split(checks.key("key", key)))
+        random = (self.random_head(key=one) for one in jax.random.split(checks.key("key", key)))
         return tuple(jnp.stack(pair) for pair in zip((self.step_head(0), self.uniform_head()), random, strict=True))
 
     def step_head(self, step: int) -> Float[np.ndarray, "features features"]:
@@ -154,7 +154,7 @@ class HiddenMarkov:
         """Return a head of layer 2: attend all tokens alike."""
         return self._product(np.zeros((self.token_size,) * 2), np.ones((self.tokens,) * 2))
 
-    def random_head(self, key: Key) -> Float[Array, "features features"]:
+    def random_head(self, *, key: Key) -> Float[Array, "features features"]:
         """Draw a head of Gaussian entries, each block scaled so that its logits are of order one."""
         scale = np.repeat([self.token_size**-0.5, 1.0], [self.token_size, self.tokens])
         entries = jax.random.normal(checks.key("key", key), (scale.size**2,)).reshape(scale.size, -1)

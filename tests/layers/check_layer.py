@@ -45,7 +45,7 @@ def check_forward(layer, rng):
         matrices = [attention(one, rng) for one in chain if one.heads]
         given = (lambda _, matrices=matrices: matrices) if matrices else ()
         key = jax.random.key(int(rng.integers(2**31)))
-        weights = sma.sample_weights(key, layers=chain, width=WIDTH, features=FEATURES)
+        weights = sma.sample_weights(key=key, layers=chain, width=WIDTH, features=FEATURES)
         by_paths = sma.model.forward_paths(weights, sma.attentioned_inputs(inputs, given, layers=chain))
         assert_close(sma.forward(weights, inputs, given, layers=chain), by_paths)
 

@@ -13,7 +13,7 @@ from statmech_attention.layers import Chain, OneOutput
 
 def test_drawn_weights_have_the_shapes_and_variances_of_the_layers():
     heads, widths, variances = (2, sma.Linear(), sma.SkipHeads(3), sma.Outputs(4)), (20, 30, 40, 40), (1, 2, 3, 0.5, 4)
-    weights = sma.sample_weights(jax.random.key(0), layers=heads, width=widths, features=10, variance=variances)
+    weights = sma.sample_weights(key=jax.random.key(0), layers=heads, width=widths, features=10, variance=variances)
     assert [value.shape for value in weights.values] == [(2, 30, 20), (1, 40, 30), (3, 40, 40)]
     assert weights.projection.shape == (20, 10) and weights.readout.shape == (40, 4)
     for block, variance in zip((weights.projection, *weights.values, weights.readout), variances, strict=True):
@@ -31,7 +31,7 @@ def test_numbers_stand_for_heads():
 
 def test_paths_run_over_branches_with_the_first_layer_slowest():
     heads = (2, sma.SkipHeads(2), sma.Linear(), sma.Outputs(3))
-    assert sma.model.path_indices(heads).tolist() == [[h, g, -1] for h in range(2) for g in (-1, 0, 1)]
+    assert sma.model.path_indices(layers=heads).tolist() == [[h, g, -1] for h in range(2) for g in (-1, 0, 1)]
     assert Chain.of(heads).divisor == 2
     np.testing.assert_allclose(Chain.of(heads).path_gains, [1, 0.5**0.5, 0.5**0.5] * 2)
 
@@ -47,7 +47,7 @@ def test_a_layer_without_heads_takes_no_attention():
 
 
 def bad(heads, **options):
-    return lambda: sma.sample_weights(jax.random.key(0), layers=heads, features=2, **({"width": 3} | options))
+    return lambda: sma.sample_weights(key=jax.random.key(0), layers=heads, features=2, **({"width": 3} | options))
 
 
 INPUTS, ONE = np.ones((2, 3, 4)), [np.full((2, 2, 3, 3), 1 / 3)]

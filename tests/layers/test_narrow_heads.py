@@ -143,7 +143,7 @@ def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
 
 
 def weights_of(heads):
-    return sma.sample_weights(jax.random.key(0), layers=heads, width=3, features=FEATURES)
+    return sma.sample_weights(key=jax.random.key(0), layers=heads, width=3, features=FEATURES)
 
 
 INPUTS, LABELS = drawn(2)

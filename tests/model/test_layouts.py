@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(EXAMPLES, TOKENS, FEATURES))
 OURS = reference.random_attention(RNG, HEADS, EXAMPLES, TOKENS)
 THEIRS = [np.swapaxes(matrix, 2, 3) for matrix in OURS]
-WEIGHTS = sma.sample_weights(jax.random.key(0), layers=HEADS, width=4, features=FEATURES)
+WEIGHTS = sma.sample_weights(key=jax.random.key(0), layers=HEADS, width=4, features=FEATURES)
 
 # What takes attention matrices, with an error's name for them.
 TAKE = {

@@ -50,7 +50,7 @@ def all_close(found, wanted):
 @pytest.mark.parametrize("readout", ["first", "last", "mean", 1])
 def test_a_padded_batch_equals_its_sequences_one_by_one(inputs, mask, readout):
     padded = np.where(mask[..., None], inputs, np.nan)  # what is on padding does not matter
-    weights = sma.sample_weights(jax.random.key(0), layers=HEADS, width=4, features=FEATURES)
+    weights = sma.sample_weights(key=jax.random.key(0), layers=HEADS, width=4, features=FEATURES)
     for attention in attentions():
         found = sma.attentioned_inputs(padded, attention, readout=readout, mask=mask).values
         all_close(
@@ -71,7 +71,7 @@ def test_a_padded_batch_with_a_causal_mask_equals_its_sequences(inputs, mask):
 
 def test_a_padded_batch_with_skips_and_norms_equals_its_sequences(inputs, mask):
     heads = (SkipHeads(2), Linear(), SkipHeads(3))
-    weights = sma.sample_weights(jax.random.key(0), layers=heads, width=4, features=FEATURES)
+    weights = sma.sample_weights(key=jax.random.key(0), layers=heads, width=4, features=FEATURES)
     attention = attentions()[0]
     for norm in ("post", "pre"):
 
@@ -135,7 +135,7 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
         strict(inputs, mask=np.arange(TOKENS)[None].repeat(len(LENGTHS), axis=0) < 1)
 
 
-WEIGHTS = sma.sample_weights(jax.random.key(0), layers=(2,), width=4, features=FEATURES)
+WEIGHTS = sma.sample_weights(key=jax.random.key(0), layers=(2,), width=4, features=FEATURES)
 READ = {
     "attentioned_inputs": sma.attentioned_inputs,
     "forward": lambda inputs, given, layout, **how: sma.forward(WEIGHTS, inputs, turned(given, layout), **how),

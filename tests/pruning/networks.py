@@ -55,7 +55,7 @@ def contributions_of(parameters, inputs):
 def chain_network():
     """A network with a skip, a linear block and three outputs, its attention, inputs and labels of classes."""
     keys = jax.random.split(jax.random.key(9), 4)
-    weights = sma.sample_weights(keys[0], layers=CHAIN, width=WIDTH, features=FEATURES)
+    weights = sma.sample_weights(key=keys[0], layers=CHAIN, width=WIDTH, features=FEATURES)
     inputs = jax.random.normal(keys[1], (EXAMPLES * TOKENS * FEATURES,)).reshape(EXAMPLES, TOKENS, FEATURES)
     shape = EXAMPLES, 2, TOKENS, TOKENS
     logits = (jax.random.normal(key, (np.prod(shape),)).reshape(shape) for key in jax.random.split(keys[2]))

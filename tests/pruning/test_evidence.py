@@ -37,17 +37,17 @@ def test_without_a_head_is_the_whole_network_with_its_values_zero(heads):
     width = 6
     paths = sma.AttentionedInputs(jnp.zeros((1, 1, 1)), heads).chain.paths
     inputs = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(1).normal(size=(4, paths, 3))), heads)
-    weights = sma.sample_weights(jax.random.key(0), layers=heads, width=width, features=3)
-    for head, (layer, number) in enumerate(sma.pruning.head_indices(heads)):
+    weights = sma.sample_weights(key=jax.random.key(0), layers=heads, width=width, features=3)
+    for head, (layer, number) in enumerate(sma.pruning.head_indices(layers=heads)):
         overlaps = sma.model.weights_order_parameters(silenced(weights, layer, number), layers=heads)
         whole = sma.kernel(inputs, inputs, overlaps[0])
         chain = inputs.chain
-        left = order_parameters_on(overlaps, chain, chain.keep(kept_heads(chain, [head]))[1])
+        left = order_parameters_on(overlaps, chain, chain.keep(kept_heads([head], layers=chain))[1])
         smaller = without_head(inputs, head)
-        assert smaller.layers == sma.layers.Chain.of(heads).keep(kept_heads(heads, [head]))[0].shorthand
+        assert smaller.layers == sma.layers.Chain.of(heads).keep(kept_heads([head], layers=heads))[0].shorthand
         np.testing.assert_allclose(sma.kernel(smaller, smaller, left[0]), whole, rtol=1e-12, atol=1e-12)
         # Of the smaller network all order parameters are those of its weights.
-        fewer = sma.keep_heads(weights, kept_heads(heads, [head]), layers=heads)
+        fewer = sma.keep_heads(weights, kept_heads([head], layers=heads), layers=heads)
         pruned = sma.model.weights_order_parameters(fewer, layers=smaller.layers)
         for ours, theirs in zip(left, pruned, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
@@ -85,7 +85,7 @@ def test_the_exact_evidence_of_a_smaller_network_is_that_of_weights_with_zeros(p
     width, temperature, draws = 5, 1.0, 20_000
 
     def log_likelihood(key, layer, head):
-        weights = silenced(sma.sample_weights(key, layers=HEADS, width=width, features=3), layer, head)
+        weights = silenced(sma.sample_weights(key=key, layers=HEADS, width=width, features=3), layer, head)
         gram = sma.kernel(inputs, inputs, sma.model.weights_order_parameters(weights)[0])
         gram = gram + temperature * jnp.eye(EXAMPLES)
         return jax.scipy.stats.multivariate_normal.logpdf(labels, jnp.zeros(EXAMPLES), gram)

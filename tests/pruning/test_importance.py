@@ -38,7 +38,7 @@ def test_beside_a_skip_an_entry_counts_by_its_weight_in_the_kernel():
     np.testing.assert_allclose(sma.head_scores(matrix, layers=(sma.SkipHeads(2),), definition="both"), [1, 3 / 4])
     either = np.array([4 + 2 * 0.5 + 2 * 2**0.5, 3 + 2 * 0.5 + 4 * 2**0.5])
     np.testing.assert_allclose(sma.head_scores(matrix, layers=(sma.SkipHeads(2),)), either / either.max())
-    assert sma.pruning.head_indices((sma.SkipHeads(1), sma.Linear(), 2)).tolist() == [[0, 0], [2, 0], [2, 1]]
+    assert sma.pruning.head_indices(layers=(sma.SkipHeads(1), sma.Linear(), 2)).tolist() == [[0, 0], [2, 0], [2, 1]]
     # Of a path (path, output) is an entry each.
     doubled = np.kron(matrix, np.ones((2, 2)))
     doubled = sma.head_scores(doubled, layers=(sma.SkipHeads(2), sma.Outputs(2)), definition="both")

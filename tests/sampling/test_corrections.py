@@ -40,7 +40,7 @@ def errors():
         overlap, mean, variance, _ = grid(width)
         found, test = one_path(width)
         solution = sma.solve(found, tolerance=1e-10)
-        plain, better = solution.predict(test), sampling.corrected(solution, test)
+        plain, better = solution.predict(test), sampling.corrected(solution, test=test)
         rows.append(
             [
                 [
@@ -68,7 +68,7 @@ def test_without_labels_worth_the_name_the_order_parameter_needs_no_correction(w
     solution = sma.solve(sma.Problem(train, labels, layers=(2, 2), width=width, temperature=1e9))
     found = sampling.corrected(solution)
     assert found.prediction is None
-    for one, other in zip(found.order_parameters, sma.theory.gp_order_parameters((2, 2)), strict=True):
+    for one, other in zip(found.order_parameters, sma.theory.gp_order_parameters(layers=(2, 2)), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
@@ -96,7 +96,7 @@ def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(wi
     found = sampling.importance(narrow, key=jax.random.key(8), points=512, warn=False)
 
     def likelihood(key):
-        weights = sma.sample_weights(key, layers=(2, 2), width=width, features=train.shape[-1])
+        weights = sma.sample_weights(key=key, layers=(2, 2), width=width, features=train.shape[-1])
         gram = sma.kernel(train, train, sma.model.weights_order_parameters(weights)[0], layers=(2, 2))
         covariance = gram + problem.TEMPERATURE * jnp.eye(len(labels))
         return jnp.exp(jax.scipy.stats.multivariate_normal.logpdf(labels, jnp.zeros(len(labels)), covariance))

@@ -108,7 +108,7 @@ def test_the_error_of_a_mean_accuracy_is_that_of_repeated_estimates():
 def test_predictors_give_the_mean_outputs(drawn):
     known, test = given(2, 10)
     some = drawn.isel(draw=slice(5))
-    vectors = sampling.predictors(some, sma.Problem(known.attentioned, known.labels))
+    vectors = sampling.predictors(sma.Problem(known.attentioned, known.labels), some)
     outputs = jnp.einsum("cdpi,epi->cde", vectors, jnp.asarray(test))
     np.testing.assert_allclose(outputs, some["output"], rtol=1e-9, atol=1e-12)
 

@@ -30,7 +30,7 @@ def test_standard_normal_numbers_make_order_parameters_of_the_prior(heads, width
     found = jax.jit(jax.vmap(lambda p: _bartlett.order_parameters_of_normals(p, widths, factors)))(points)
 
     def network(key):
-        weights = sma.sample_weights(key, layers=heads, width=widths, features=1, variance=VARIANCES)
+        weights = sma.sample_weights(key=key, layers=heads, width=widths, features=1, variance=VARIANCES)
         return sma.model.weights_order_parameters(weights, layers=heads)
 
     wanted = jax.jit(jax.vmap(network))(jax.random.split(jax.random.key(6), draws))

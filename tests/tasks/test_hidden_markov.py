@@ -15,7 +15,7 @@ EXAMPLES = 4000
 
 @pytest.fixture(scope="module")
 def sample():
-    return TASK.sample(jax.random.key(90), EXAMPLES)
+    return TASK.sample(EXAMPLES, key=jax.random.key(90))
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def noise(sample):
 
 def test_the_papers_task_has_31_tokens_of_231_features():
     task = sma.tasks.HiddenMarkov()
-    sample = task.sample(jax.random.key(91), 3)
+    sample = task.sample(3, key=jax.random.key(91))
     assert (task.tokens, task.features) == (31, 231)
     assert sample.inputs.shape == (3, 31, 231)
     assert (task.slow, task.fast, task.hardness) == (0.3, 0.7, 10.0)
@@ -37,7 +37,7 @@ def test_the_papers_task_has_31_tokens_of_231_features():
 
 @pytest.mark.parametrize(("examples", "slow"), [(1, 1), (7, 4)])
 def test_half_of_each_class(examples, slow):
-    labels = TASK.sample(jax.random.key(92), examples).labels
+    labels = TASK.sample(examples, key=jax.random.key(92)).labels
     assert np.sum(labels == 1) == slow
     assert np.sum(labels == -1) == examples - slow
 
@@ -86,8 +86,8 @@ def test_positions_are_one_hot_and_the_first_token_is_empty_otherwise(sample):
 @pytest.fixture(scope="module")
 def clean():
     task = sma.tasks.HiddenMarkov(parallel_noise=0.0, perpendicular_noise=0.0)
-    sample = task.sample(jax.random.key(96), 3)
-    products = task.heads(jax.random.key(97))
+    sample = task.sample(3, key=jax.random.key(96))
+    products = task.heads(key=jax.random.key(97))
     return sample, products, sma.attention_from_products(products)(sample.inputs)
 
 
@@ -157,9 +157,9 @@ def test_numbers_out_of_range_are_refused(field, value, message):
 def test_a_trial_is_attentioned_as_by_whole_matrices(readout):
     key = jax.random.key(92)
     train, test, heads = jax.random.split(key, 3)
-    trial, attention = TASK.trial(key, 5, 4, readout=readout), sma.attention_from_products(TASK.heads(heads))
+    trial, attention = TASK.trial(5, 4, key=key, readout=readout), sma.attention_from_products(TASK.heads(key=heads))
     for seed, found in ((train, trial.train), (test, trial.test)):
-        inputs = TASK.sample(seed, len(found.values)).inputs
+        inputs = TASK.sample(len(found.values), key=seed).inputs
         wanted = sma.attentioned_inputs(inputs, attention(inputs), readout=readout)
         np.testing.assert_allclose(found.values, wanted.values, rtol=1e-10, atol=1e-11)
 

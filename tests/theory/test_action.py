@@ -14,7 +14,7 @@ HEADS, WIDTHS, VARIANCES = (3, 1, 2), (7, 5, 9, 6), (0.7, 1.3, 0.9, 1.6, 0.8)
 
 
 def test_at_the_gp_limit_the_entropy_counts_the_dimensions_and_is_flat():
-    gp = sma.theory.gp_order_parameters(HEADS, variance=VARIANCES)
+    gp = sma.theory.gp_order_parameters(layers=HEADS, variance=VARIANCES)
     for one, other in zip(gp, reference.gp_order_parameters(HEADS, VARIANCES), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)
     sizes = [math.prod(HEADS[layer:]) for layer in range(len(HEADS) + 1)]

@@ -67,7 +67,7 @@ def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(name):
 def test_the_gp_limit_is_the_mean_over_the_prior():
     """A skip has the order parameter from above in its first block, heads their variance times it."""
     heads = (2, sma.SkipHeads(1), sma.Linear(), sma.Outputs(2))
-    lowest, skip, linear, top = sma.theory.gp_order_parameters(heads, variance=(5.0, 2.0, 3.0, 0.5, 7.0))
+    lowest, skip, linear, top = sma.theory.gp_order_parameters(layers=heads, variance=(5.0, 2.0, 3.0, 0.5, 7.0))
     np.testing.assert_allclose(top, 7 * np.eye(2))
     np.testing.assert_allclose(linear, 3.5 * np.eye(2))
     np.testing.assert_allclose(skip, np.kron(np.diag([1, 3]), linear))

@@ -17,8 +17,8 @@ def chains():
     """Labels linear in what one path sees, and noise: the evidence has a maximum."""
     task = sma.tasks.HiddenMarkov(length=5, token_size=4)
     keys = jax.random.split(jax.random.key(5), 3)
-    sample = task.sample(keys[0], 24)
-    attention = sma.attention_from_products(task.heads(keys[1]))
+    sample = task.sample(24, key=keys[0])
+    attention = sma.attention_from_products(task.heads(key=keys[1]))
     xi = sma.attentioned_inputs(sample.inputs, attention)
     weights, noise = (
         jax.random.normal(key, (count,))

@@ -43,8 +43,8 @@ def chains():
     """A small hidden Markov problem."""
     task = sma.tasks.HiddenMarkov(length=5, token_size=4)
     keys = jax.random.split(jax.random.key(71), 2)
-    sample = task.sample(keys[0], 12)
-    attention = sma.attention_from_products(task.heads(keys[1]))
+    sample = task.sample(12, key=keys[0])
+    attention = sma.attention_from_products(task.heads(key=keys[1]))
     return sma.attentioned_inputs(sample.inputs, attention), sample.labels
 
 

@@ -36,7 +36,7 @@ def networks(data):
     @jax.jit
     @jax.vmap
     def one(key):
-        weights = sma.sample_weights(key, layers=HEADS, width=WIDTHS, features=FEATURES, variance=VARIANCES)
+        weights = sma.sample_weights(key=key, layers=HEADS, width=WIDTHS, features=FEATURES, variance=VARIANCES)
         return sma.forward(weights, data[0], data[1]), sma.model.weights_order_parameters(weights)
 
     return one(jax.random.split(jax.random.key(101), DRAWS))
@@ -52,14 +52,16 @@ def assert_within_four_errors(samples, wanted):
 
 def test_the_prior_covariance_of_outputs_is_the_gp_kernel_at_finite_width(networks, xi):
     outputs, _ = networks
-    gp = sma.theory.gp_order_parameters(HEADS, variance=VARIANCES)[0]
+    gp = sma.theory.gp_order_parameters(layers=HEADS, variance=VARIANCES)[0]
     kernel = sma.kernel(xi, xi, gp, variance=VARIANCES)
     assert_within_four_errors(outputs[:, :, None] * outputs[:, None, :], kernel)
     assert_within_four_errors(outputs, 0.0)
 
 
 def test_the_prior_mean_of_order_parameters_is_the_gp_limit(networks):
-    for samples, wanted in zip(networks[1], sma.theory.gp_order_parameters(HEADS, variance=VARIANCES), strict=True):
+    for samples, wanted in zip(
+        networks[1], sma.theory.gp_order_parameters(layers=HEADS, variance=VARIANCES), strict=True
+    ):
         assert_within_four_errors(samples, wanted)
 
 

@@ -100,7 +100,7 @@ def weighed():
         queries, keys, values = jax.random.split(key, 3)
         shape = (HEADS, DIMENSION, FEATURES)
         attention = attended(jax.random.normal(queries, shape), jax.random.normal(keys, shape))
-        weights = sma.sample_weights(values, layers=(HEADS,) * LAYERS, width=WIDTH, features=FEATURES)
+        weights = sma.sample_weights(key=values, layers=(HEADS,) * LAYERS, width=WIDTH, features=FEATURES)
         outputs = sma.forward(weights, jnp.concatenate([inputs, test_inputs]), attention, readout="mean")
         likelihood = jnp.exp(-0.5 * jnp.sum((outputs[:6] - labels) ** 2) / 0.3)
         seen = attention(test_inputs)[0]

@@ -46,7 +46,7 @@ class KernelWeights(NamedTuple):
 def kernel_weights(problem: Problem) -> KernelWeights:
     """Maximise the evidence over the weights, and over the temperature if the problem has none."""
     evidence, fixed = weights_evidence(problem), problem.temperature
-    start = np.diag(gp_order_parameters(problem.layers, variance=problem.variance)[0])
+    start = np.diag(gp_order_parameters(layers=problem.layers, variance=problem.variance)[0])
     paths = len(start)
 
     def action(point, width):

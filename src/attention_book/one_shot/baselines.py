@@ -64,7 +64,7 @@ def every_removal(
 ) -> Removals:
     """Return the accuracy without any `count` heads, for all choices that leave every layer enough of them."""
     contributions, layers = checked_contributions(contributions, layers)
-    labels, layer = np.asarray(labels), head_indices(layers)[:, 0]
+    labels, layer = np.asarray(labels), head_indices(layers=layers)[:, 0]
     fewest = np.array([one.fewest for one in layers.layers])
     chosen = np.array(list(itertools.combinations(range(len(layer)), count)), int)
     kept = np.ones((len(chosen), len(layer)), bool)

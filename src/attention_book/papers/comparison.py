@@ -146,7 +146,7 @@ def _uniform_draws() -> list[HiddenMarkovTrial]:
     """Chains under strong noise along the good path and one of uniform attention."""
     task = HiddenMarkov(perpendicular_noise=5.0)
     first, second = np.stack([task.step_head(0), task.uniform_head()]), task.uniform_head()[None]
-    return [task.trial(key, 100, 500, products=(first, second)) for key in list(chains.keys())]
+    return [task.trial(100, 500, key=key, products=(first, second)) for key in list(chains.keys())]
 
 
 def _orders(trial: HiddenMarkovTrial, widths: list[float]) -> Float[np.ndarray, "widths 1 paths paths"]:

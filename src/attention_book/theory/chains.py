@@ -22,7 +22,7 @@ def draw(
     number: int, examples: int = 100, test_examples: int = 500, *, readout: str = "last", **task: Any
 ) -> HiddenMarkovTrial:
     """One of the ten draws of chains and random heads; `task` are numbers of the task, as `perpendicular_noise`."""
-    return HiddenMarkov(**task).trial(keys()[number], examples, test_examples, readout=readout)
+    return HiddenMarkov(**task).trial(examples, test_examples, key=keys()[number], readout=readout)
 
 
 def draws(examples: int = 100, test_examples: int = 500, **options: Any) -> list[HiddenMarkovTrial]:

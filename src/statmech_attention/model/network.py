@@ -41,8 +41,8 @@ class Weights(NamedTuple):
 
 
 def sample_weights(
-    key: Key,
     *,
+    key: Key,
     width: ArrayLike | Sequence[ArrayLike],
     variance: ArrayLike | Sequence[ArrayLike] = 1.0,
     layers: Layers,

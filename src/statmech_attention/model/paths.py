@@ -147,7 +147,7 @@ def _path_product(inputs, matrices, weights, norms, chain):
     return jnp.einsum("eds,esi->edi", columns, inputs)
 
 
-def path_indices(layers: Layers) -> Int[np.ndarray, "paths layers"]:
+def path_indices(*, layers: Layers) -> Int[np.ndarray, "paths layers"]:
     """The heads $(h_1, .., h_L)$ of every path in array order, counted from 0; -1 for a path through none."""
     return Chain.of(layers).path_heads
 

@@ -40,7 +40,7 @@ def without_head(attentioned: AttentionedInputs, head: int) -> AttentionedInputs
     those of a smaller network would be larger, as after `keep_heads`.
     """
     whole = attentioned.chain
-    smaller, parts = whole.keep(kept_heads(whole, [head]))
+    smaller, parts = whole.keep(kept_heads([head], layers=whole))
     left, *_ = partial_paths_left(whole.branches, [part.branches for part in parts])
     factors = whole.path_gains[left] / smaller.path_gains * np.sqrt(smaller.divisor / whole.divisor)
     return AttentionedInputs(attentioned.values[:, left] * jnp.asarray(factors)[None, :, None], smaller)
@@ -59,7 +59,7 @@ def head_evidence(problem: Problem, *, tolerance: float = 1e-8, throw: bool = Tr
     whole, without, chain = solve(problem, tolerance=tolerance, throw=throw), [], problem.attentioned.chain
     for head in range(sum(chain.heads)):
         smaller = problem.replace(attentioned=without_head(problem.attentioned, head))
-        start = order_parameters_on(whole.order_parameters, chain, chain.keep(kept_heads(chain, [head]))[1])
+        start = order_parameters_on(whole.order_parameters, chain, chain.keep(kept_heads([head], layers=chain))[1])
         without.append(solve(smaller, start=start, tolerance=tolerance, throw=throw))
     lost = np.array([float(log_evidence(whole) - log_evidence(one)) for one in without])
     return HeadEvidence(lost, whole, tuple(without))

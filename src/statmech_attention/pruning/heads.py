@@ -16,7 +16,7 @@ from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Solution
 
 
-def head_indices(layers: Layers) -> Int[np.ndarray, "heads 2"]:
+def head_indices(*, layers: Layers) -> Int[np.ndarray, "heads 2"]:
     """Layer and number of every head of the network, layer 1 first, counted from 0: the order of head scores.
 
     Args:
@@ -35,11 +35,11 @@ def heads_by_layer(kept, layers: Layers) -> tuple[tuple[int, ...], ...]:
         return tuple(tuple(map(int, one)) for one in kept)
     layers = Chain.of(layers)
     numbers = checks.indices("kept", kept, sum(layers.heads), what="heads, counted through all layers,")
-    chosen = head_indices(layers)[np.sort(numbers)]
+    chosen = head_indices(layers=layers)[np.sort(numbers)]
     return tuple(tuple(chosen[chosen[:, 0] == place, 1].tolist()) for place in range(len(layers.layers)))
 
 
-def kept_heads(layers: Layers, removed) -> tuple[tuple[int, ...], ...]:
+def kept_heads(removed, *, layers: Layers) -> tuple[tuple[int, ...], ...]:
     """Heads of every layer that stay if others, numbered through the network, are removed."""
     count = sum(Chain.of(layers).heads)
     numbers = checks.indices("removed", removed, count, what="heads, counted through all layers,")
@@ -59,7 +59,7 @@ def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " rem
     layers = Chain.of(layers)
     scores = np.asarray(checks.array("scores", scores, "heads"))
     checks.same("scores", "scores", len(scores), "the network's heads", sum(layers.heads))
-    layer, left, order = head_indices(layers)[:, 0], list(layers.heads), []
+    layer, left, order = head_indices(layers=layers)[:, 0], list(layers.heads), []
     for number in np.argsort(scores, kind="stable"):
         if left[layer[number]] > layers.layers[layer[number]].fewest:
             left[layer[number]] -= 1

@@ -57,15 +57,15 @@ def by_output(values, inputs: AttentionedInputs):
     return values.reshape(*values.shape[:-1], values.shape[-1] // inputs.chain.outputs, *axes)
 
 
-def predictors(draws: xr.Dataset, problem: Problem) -> Float[Array, "chains draws paths features"]:
+def predictors(problem: Problem, draws: xr.Dataset) -> Float[Array, "chains draws paths features"]:
     r"""For every draw of order parameters the $v$ of the mean output (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
 
     No kernel of test inputs is needed, so thousands of them cost hardly more than none. With
     several outputs, each is a path of its own, and $\xi(x)$ a row per output.
 
     Args:
-        draws: the result of `posterior` or `tempered_posterior`.
         problem: the `Problem` that was sampled.
+        draws: the result of `posterior` or `tempered_posterior`.
 
     Returns:
         `(chains, draws, paths, features)`.

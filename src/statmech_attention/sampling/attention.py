@@ -103,5 +103,5 @@ class _Law:
         theta = {name: array for name, array in position.items() if name != _POINT}
         problem = self.problem_of(theta)
         if self.factors is None:
-            return theta, problem, gp_order_parameters(problem.layers, variance=problem.variance)
+            return theta, problem, gp_order_parameters(layers=problem.layers, variance=problem.variance)
         return theta, problem, order_parameters(self.scale * position[_POINT], self.factors)

@@ -41,7 +41,7 @@ class Corrected(NamedTuple):
     prediction: Any
 
 
-def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = None) -> Corrected:
+def corrected(solution: Solution, *, test: AttentionedInputs | ArrayLike | None = None) -> Corrected:
     r"""$E[U] = U^* + \frac1N U_1$, $\langle f \rangle = f^* + \frac1N f_1$: the saddle point with its first correction.
 
     The variance of the output is right to order $1/N$, too: (30) with its correction, and the

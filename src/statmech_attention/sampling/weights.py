@@ -110,7 +110,7 @@ def _prior_weights(key, chains: int, features: int, chain: Chain, widths: tuple[
     """Weights of every chain from a prior of variance 1."""
     draw = partial(sample_weights, layers=chain, width=widths, features=features)
     # One after the other: drawn side by side they take four times as long to compile.
-    return jax.lax.map(lambda one: draw(one), jax.random.split(key, chains))
+    return jax.lax.map(lambda one: draw(key=one), jax.random.split(key, chains))
 
 
 def _flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "examples *outputs"]:

@@ -89,7 +89,7 @@ def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Arr
 
 
 def gp_order_parameters(
-    layers: Layers, *, variance: ArrayLike | Sequence[ArrayLike] = 1.0
+    *, layers: Layers, variance: ArrayLike | Sequence[ArrayLike] = 1.0
 ) -> tuple[Float[Array, "..."], ...]:
     r"""The Gaussian-process limit $\alpha \to 0$ of the order parameters:
     $U^{(l)} = \sigma_a^2 \prod_{m \ge l} \sigma_m^2\, I$.

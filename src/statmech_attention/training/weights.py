@@ -56,7 +56,7 @@ def train_weights(problem: Problem, *, key: Key, steps: int = 2000, learning_rat
     steps = checks.whole("steps", steps)
     key, architecture, inputs = checks.key("key", key), problem.architecture, problem.attentioned
     features = inputs.values.shape[-1]
-    start = sample_weights(key, layers=inputs.layers, width=architecture.widths, features=features)
+    start = sample_weights(key=key, layers=inputs.layers, width=architecture.widths, features=features)
     numbers = problem.temperature, learning_rate, steps, architecture.stage_variances
     return _descended(start, inputs, problem.labels, *numbers)
 

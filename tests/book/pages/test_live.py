@@ -27,7 +27,7 @@ console.log(JSON.stringify(found.map(({ U, accuracy }) => ({ U, accuracy }))));
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_javascript_of_the_calculator_solves_what_the_library_solves():
-    trial = sma.tasks.HiddenMarkov().trial(jax.random.key(5), 60, 200)
+    trial = sma.tasks.HiddenMarkov().trial(60, 200, key=jax.random.key(5))
     script = live.calculator(trial).html.partition("const TASK = ")[2].partition(";\n")[0]
     points = json.dumps([(None if width == jnp.inf else width, *rest) for width, *rest in POINTS])
     solver = (resources.files("attention_book.pages.live") / "saddle_point.js").read_text()
@@ -43,6 +43,6 @@ def test_javascript_of_the_calculator_solves_what_the_library_solves():
 
 
 def test_inputs_of_the_calculator_are_rounded_by_half_a_level():
-    trial = sma.tasks.HiddenMarkov().trial(jax.random.key(5), 10, 10)
+    trial = sma.tasks.HiddenMarkov().trial(10, 10, key=jax.random.key(5))
     apart = live.rounded(trial).train.values - trial.train.values
     assert 0 < jnp.abs(apart).max() <= jnp.abs(trial.train.values).max() / 2 / 127
