@@ -25,7 +25,7 @@ def normalisation_scales(
     layout: str = "key_query",
     mask: ArrayLike | None = None,
 ) -> tuple[Float[Array, "examples tokens"], ...]:
-    r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$, one over the divisors of its norms.
+    r"""$\lambda^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$, one over the divisors of its norms.
 
     $z^l$ enters the norm of layer $l$ in the network with the norms below applied: the layer's
     output with post-norm; its input with pre-norm, and at last the input of the readout. With these

@@ -76,8 +76,8 @@ def attentioned_inputs(
 ) -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 
-    With frozen norms $\Omega^{(l,h)} \mathrm{diag}(r^l)$ replaces $\Omega^{(l,h)}$, (F1), or
-    $\mathrm{diag}(r^l)\, \Omega^{(l,h)}$ with pre-norm, (F2).
+    With frozen norms $\Omega^{(l,h)} \mathrm{diag}(\lambda^l)$ replaces $\Omega^{(l,h)}$, (F1), or
+    $\mathrm{diag}(\lambda^l)\, \Omega^{(l,h)}$ with pre-norm, (F2).
 
     Args:
         inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of
@@ -88,7 +88,7 @@ def attentioned_inputs(
             Attention matrices belong in turn to the layers with heads.
         readout: the token $t^*$: "first", "last", an index, or "mean" over all tokens, padding not
             counted.
-        scales: $r^l_t(x) > 0$, one over the divisors of the norms, as from `normalisation_scales`:
+        scales: $\lambda^l_t(x) > 0$, one over the divisors of the norms, as from `normalisation_scales`:
             one array `(examples, tokens)` per layer, None for a layer without a norm; with pre-norm
             there may be one more, for a norm before the readout.
         norm: "post" if a norm follows the layer, skip included, as in BERT; "pre" if it comes

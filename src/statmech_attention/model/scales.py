@@ -1,14 +1,14 @@
 r"""Scales of tokens, the frozen statistics of normalisation layers: their effect on a layer of any kind.
 
 A layer of a chain is a linear map of tokens, $x^l = \Lambda_l(x^{l-1})$, as (2). With a scale
-$r^l_t(x) > 0$ a token and layer
+$\lambda^l_t(x) > 0$ a token and layer
 
-    post-norm  x^l = Lambda_l(x^{l-1}) diag(r^l)                                             (F1)
-    pre-norm   x^l = Lambda_l with x^{l-1} diag(r^l) for what passes a value matrix,         (F2)
+    post-norm  x^l = Lambda_l(x^{l-1}) diag(lambda^l)                                        (F1)
+    pre-norm   x^l = Lambda_l with x^{l-1} diag(lambda^l) for what passes a value matrix,    (F2)
                and x^{l-1} for the skip
 
-so the branches' matrices are $\Omega^{(h)} \mathrm{diag}(r)$ and $\mathrm{diag}(r)$ for the skip,
-or $\mathrm{diag}(r) \Omega^{(h)}$ and the identity. Both follow from `forward` and `attended` of a
+so the branches' matrices are $\Omega^{(h)} \mathrm{diag}(\lambda)$ and $\mathrm{diag}(\lambda)$ for the skip,
+or $\mathrm{diag}(\lambda) \Omega^{(h)}$ and the identity. Both follow from `forward` and `attended` of a
 kind; no kind knows of scales.
 """
 
