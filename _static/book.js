@@ -21,7 +21,7 @@ addEventListener("load", async () => {
   if (!window.MathJax?.startup || !matchMedia("(max-width: 576px)").matches) return;
   await MathJax.startup.promise;
   for (const equation of document.querySelectorAll("div.math mjx-container[display]")) {
-    const least = 0.7 * parseFloat(getComputedStyle(equation).fontSize), column = equation.parentElement;
+    const least = 0.85 * parseFloat(getComputedStyle(equation).fontSize), column = equation.parentElement;
     for (let turn = 0; turn < 3 && column.clientWidth < column.scrollWidth; turn++) {
       const size = parseFloat(getComputedStyle(equation).fontSize) * 0.99 * column.clientWidth / column.scrollWidth;
       equation.style.setProperty("font-size", `${Math.max(least, size)}px`, "important");

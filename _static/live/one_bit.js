@@ -111,17 +111,20 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
   const words = (period, rate, size) => {
     if (size < 0.01) return "The network is all but silent.";
     if (period) return period === 1 ? "The network writes one word for ever." : `The network repeats itself every ${period} tokens.`;
-    if (rate > 0.01) return `The network has not repeated itself in 256 tokens: two close runs part at a rate of ${rate.toFixed(2)} per token. This is chaos.`;
+    if (rate > 0.01) return `The network has not repeated itself in 256 tokens: two close runs part at a rate of ${rate.toFixed(2)} per token. So far this is chaos.`;
     return "The network has not repeated itself in 256 tokens, and close runs stay close: it moves on a torus, or approaches an orbit slowly.";
   };
   const picture = (net, seen, width) => {
-    const left = 30, right = 8, lines = 150, row = Math.max(8, Math.min(22, 96 / seen[0].means.length)), top = 22;
+    const left = 36, right = 8, lines = 150, row = Math.max(8, Math.min(22, 96 / seen[0].means.length)), top = 22;
     const height = lines + 2 * top + row * seen[0].means.length + 34, cell = (width - left - right) / seen.length;
     const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img", style: "max-width:100%;color:inherit",
       "aria-label": "Overlaps of the last tokens with the output patterns, and the bits of these tokens"});
     const note = (x, y, text, more = {}, ...rest) => svg.append(element("text", {x, y, fill: "currentColor", "font-size": 12, ...more}, text, ...rest));
-    const up = value => top + lines / 2 * (1 - value);
-    for (const value of [-1, 0, 1]) {
+    // The axis and the colours end at the first of these that is not exceeded.
+    const end = values => [0.25, 0.5, 1].find(most => Math.max(...values.map(Math.abs)) <= most) ?? 1;
+    const most = end(seen.flatMap(one => one.outputs)), full = end(seen.flatMap(one => one.means));
+    const up = value => top + lines / 2 * (1 - value / most);
+    for (const value of [-most, 0, most]) {
       svg.append(element("line", {x1: left, x2: width - right, y1: up(value), y2: up(value), stroke: "currentColor", "stroke-opacity": 0.2}));
       note(left - 5, up(value) + 4, String(value).replace("-", "−"), {"text-anchor": "end"});
     }
@@ -131,10 +134,10 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
       d: "M" + seen.map((one, t) => `${(left + cell * (t + 0.5)).toFixed(1)},${up(one.outputs[a]).toFixed(1)}`).join("L"),
       fill: "none", stroke: colours[a], "stroke-width": 2}));
     const below = top + lines + top + 4;
-    note(left, below - 6, "mean bits of the word: + blue, − red");
+    note(left, below - 6, `mean bits of the word: +${full} blue, −${full} red`);
     seen.forEach((one, t) => one.means.forEach((mean, i) => svg.append(element("rect", {
       x: (left + cell * t).toFixed(2), y: below + row * i, width: Math.max(cell - 0.5, 0.5).toFixed(2), height: row - 0.5,
-      fill: mean < 0 ? "#d0553a" : "#3a78d0", "fill-opacity": Math.abs(mean).toFixed(3)}))));
+      fill: mean < 0 ? "#d0553a" : "#3a78d0", "fill-opacity": (Math.abs(mean) / full).toFixed(3)}))));
     note((left + width) / 2, height - 6, "the last tokens, oldest first", {"text-anchor": "middle"});
     return svg;
   };
