@@ -11,7 +11,7 @@ import statmech_attention as sma
 from statmech_attention.layers import SkipHeads
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett, _chains
-from statmech_attention.sampling._hamiltonian import tempering
+from statmech_attention.sampling._tempering import tempering
 
 sampling = sma.sampling
 HEADS, VARIANCES = (2, 2), (0.8, 1.5, 0.7, 1.2)

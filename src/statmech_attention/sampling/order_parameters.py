@@ -29,9 +29,10 @@ from statmech_attention.sampling._density import (
     posterior_density,
     potential,
 )
-from statmech_attention.sampling._hamiltonian import hamiltonian, tempering
+from statmech_attention.sampling._hamiltonian import hamiltonian
 from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
+from statmech_attention.sampling._tempering import tempering
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem
 from statmech_attention.theory.coordinates import Factors
