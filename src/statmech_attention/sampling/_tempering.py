@@ -73,9 +73,12 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
         data, warmup = data
         key, *move_keys, exchange_key = jax.random.split(state.key, rungs + 2)
         at, adapting = partial(evaluated, energy, data), state.iteration < warmup
-        moved, numbers = map_factorisations(
-            lambda each: _move(*each, at, turn, adapting), (jnp.stack(move_keys), state.rungs)
-        )
+
+        def move(key_and_rung):
+            move_key, rung = key_and_rung
+            return _move(move_key, rung, at, turn, adapting)
+
+        moved, numbers = map_factorisations(move, (jnp.stack(move_keys), state.rungs))
         order, chances = _exchange(exchange_key, moved, state.iteration)
         points = jax.tree.map(lambda leaf: leaf[order], moved.point)
         iteration, refused = state.iteration + 1, state.refused + 1 - chances

@@ -83,12 +83,18 @@ class Factors:
         """Numbers of the stages that are not inner ones: those whose widths are $N_1, .., N_{L+1}$."""
         return np.array([number for number, stage in enumerate(self.stages) if not stage.inner])
 
+    def free_entries(self, stage: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where a factor is free, in a point's order: places on the diagonal; rows and columns of those below it."""
+        size, rank, kept = self.sizes[stage], self.ranks[stage], self.kept[stage]
+        rows, columns = np.tril_indices(size, -1, rank)
+        free = rows >= kept
+        return np.arange(kept, rank), rows[free], columns[free]
+
     def scaled(self, stage: int, seeds: Float[Array, "seeds rows columns"]):
         r"""The seeds of a stage times $\sigma_l$, but for a kept one."""
-        deviation = jnp.sqrt(self.variances[1 + stage])
         _, kind, inner = self.stages[stage]
-        kept = np.arange(len(seeds)) < kind.keeps * (not inner)
-        return jnp.where(kept, 1.0, deviation)[:, None, None] * seeds
+        scaled = jnp.sqrt(self.variances[1 + stage]) * seeds
+        return jnp.concatenate([seeds[:1], scaled[1:]]) if kind.keeps and not inner else scaled
 
 
 def full_rank(architecture: Architecture) -> Factors:
@@ -102,13 +108,18 @@ def factor_shapes(architecture: Architecture, most) -> Factors:
     sizes: list[int] = []
     ranks: list[int] = []
     kept: list[int] = []
-    above = seed = 1  # columns of the factor above, and of what becomes of it in an inner stage
+    above = seeds = 1  # columns of the factor above, and of what becomes of it in an inner stage
     for (_, kind, inner), columns in zip(reversed(chain.stages), reversed(most), strict=True):
-        kept.insert(0, 0 if inner else kind.keeps * above)
-        sizes.insert(0, above if inner else kept[0] + kind.value_matrices * seed)
-        seed = min(columns, sizes[0])
-        ranks.insert(0, seed)
-        above = above if inner else seed
+        if inner:
+            known, size = 0, above
+        else:
+            known = above if kind.keeps else 0
+            size = known + kind.value_matrices * seeds
+        seeds = min(columns, size)
+        above = above if inner else seeds
+        sizes.insert(0, size)
+        ranks.insert(0, seeds)
+        kept.insert(0, known)
     return Factors(chain, architecture.stage_variances, tuple(sizes), tuple(ranks), tuple(kept))
 
 
@@ -124,11 +135,28 @@ def entries(point: Float[Array, " coordinates"], factors: Factors) -> Float[Arra
 
 def factors_of_entries(free: Float[Array, " coordinates"], factors: Factors) -> list:
     r"""The factors $A_1, .., A_{L+1}$, multilinear in the free entries of the stages."""
-    found = [jnp.ones((1, 1))]
-    known = jnp.concatenate([free, jnp.arange(2.0)])
-    for stage, places in reversed(list(enumerate(_entry_places(factors)))):
-        found.insert(0, branch_rows(stage, found, factors) @ known[places])
-    return found[:-1]
+    chain = [jnp.ones((1, 1))]
+    for stage, triangle in reversed(list(enumerate(triangles(free, factors)))):
+        chain.insert(0, branch_rows(stage, chain, factors) @ triangle)
+    return chain[:-1]
+
+
+def triangles(free: Float[Array, " coordinates"], factors: Factors) -> list[Float[Array, "*blocks rows columns"]]:
+    """The triangular factors $F_1, .., F_{L+1}$ of the free entries; an inner stage has one for each block."""
+    found, start = [], 0
+    for number, (stage, (diagonals, below)) in enumerate(zip(factors.stages, factors.counts, strict=True)):
+        size, rank, kept = factors.sizes[number], factors.ranks[number], factors.kept[number]
+        diagonal, rows, columns = factors.free_entries(number)
+        blocks = factors.blocks[number]
+        places = np.zeros((blocks, size, rank), int)
+        places[:, diagonal, diagonal] = start + np.arange(diagonals).reshape(blocks, -1)
+        places[:, rows, columns] = start + diagonals + np.arange(below).reshape(blocks, -1)
+        start += diagonals + below
+        is_free = np.tri(size, rank, dtype=bool) & (np.arange(size) >= kept)[:, None]
+        # Kept rows are [I 0], and nothing stands above the diagonal: both as in the identity.
+        blockwise = jnp.where(is_free, free[places], np.eye(size, rank))
+        found.append(blockwise if stage.inner else blockwise[0])
+    return found
 
 
 def branch_rows(stage: int, above: list, factors: Factors) -> Float[Array, "*one branches seeds"]:
@@ -156,53 +184,47 @@ def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, 
 
     Automatic differentiation is left with $B$ alone.
     """
-    (first, below), *_ = factors.counts
-    lowest, others = free[: first + below], free[first + below :]
-    places, *_ = _entry_places(factors)
-    rows, columns = (index[np.argsort(places[places < lowest.size])] for index in np.nonzero(places < lowest.size))
-    triangle = jnp.concatenate([free, jnp.arange(2.0)])[places]
+    diagonal, below_rows, below_columns = factors.free_entries(0)
+    rows, columns = np.concatenate([diagonal, below_rows]), np.concatenate([diagonal, below_columns])
+    lowest, others = jnp.split(free, [len(rows)])  # entries of F_1, and of all layers above
+    triangle, *_ = triangles(free, factors)  # F_1: seeds, columns
 
     def branches(others):
-        return branch_rows(0, factors_of_entries(jnp.concatenate([lowest, others]), factors)[1:], factors)
+        _, *above = factors_of_entries(jnp.concatenate([lowest, others]), factors)
+        return branch_rows(0, above, factors)
 
-    base, change = branches(others), jax.jacfwd(branches)(others)
-    factor, factor_change = base @ triangle, jnp.einsum("asn,sr->arn", change, triangle)
+    base = branches(others)  # B: paths, seeds
+    base_change = jax.jacfwd(branches)(others)  # paths, seeds, others
+    factor = base @ triangle  # A: paths, columns
+    factor_change = jnp.einsum("asn,sr->arn", base_change, triangle)  # paths, columns, others
+
     a, b = np.triu_indices(len(factor))
-    left, right = base[:, rows], factor[:, columns]
-    moved = jnp.einsum("arn,br->abn", factor_change, factor)
-    jacobian = jnp.concatenate([left[a] * right[b] + right[a] * left[b], moved[a, b] + moved[b, a]], axis=1)
+    left, right = base[:, rows], factor[:, columns]  # B_ai and A_aj: paths, lowest
+    from_lowest = left[a] * right[b] + right[a] * left[b]  # pairs, lowest
+    moved = jnp.einsum("arn,br->abn", factor_change, factor)  # paths, paths, others
+    from_others = moved[a, b] + moved[b, a]  # pairs, others
+    jacobian = jnp.concatenate([from_lowest, from_others], axis=1)
 
-    # tr(W U) with half of a pair's slope for either order; W is counted twice, as in all that follows.
-    weights = jnp.zeros(2 * (len(factor),)).at[a, b].set(0.5 * slope)
-    weights = 2 * (weights + weights.T)
-    pulled = weights @ base
-    among = jnp.where(columns[:, None] == columns[None, :], (base.T @ pulled)[rows[:, None], rows[None, :]], 0.0)
-    across = jnp.einsum("as,arn->srn", pulled, factor_change) + jnp.einsum("asn,ar->srn", change, weights @ factor)
-    across = across[rows, columns]
-    above = jnp.einsum("arn,arm->nm", factor_change, jnp.einsum("ab,brm->arm", weights, factor_change))
-    above += jax.jacfwd(jax.grad(lambda x: jnp.sum((weights @ factor @ triangle.T) * branches(x))))(others)
-    return jacobian, jnp.block([[among, across], [across.T, above]])
+    # W has half of a pair's slope for either order of the pair.
+    upper = jnp.zeros((len(factor), len(factor))).at[a, b].set(0.5 * slope)
+    weights = 2 * (upper + upper.T)  # 2 W: paths, paths
+    pulled = weights @ base  # paths, seeds
+    same_column = columns[:, None] == columns[None, :]
+    among_lowest = jnp.where(same_column, (base.T @ pulled)[rows[:, None], rows[None, :]], 0.0)
+    across = jnp.einsum("as,arn->srn", pulled, factor_change)  # seeds, columns, others
+    across += jnp.einsum("asn,ar->srn", base_change, weights @ factor)
+    across = across[rows, columns]  # lowest, others
+    # d2 tr(W A A^T) has two derivatives of A, one each, and both of B with A left as it is.
+    weighted_change = jnp.einsum("ab,brm->arm", weights, factor_change)
+    among_others = jnp.einsum("arn,arm->nm", factor_change, weighted_change)
+    pull = weights @ factor @ triangle.T  # on B: paths, seeds
+    among_others += jax.jacfwd(jax.grad(lambda others: jnp.sum(pull * branches(others))))(others)
+    return jacobian, jnp.block([[among_lowest, across], [across.T, among_others]])
 
 
 def logarithms(factors: Factors) -> np.ndarray:
     """Mask of the coordinates that are logarithms."""
     return np.concatenate([np.arange(diagonal + below) < diagonal for diagonal, below in factors.counts])
-
-
-def _entry_places(factors: Factors) -> list[np.ndarray]:
-    """Places of the triangular factors' entries among the free ones, after which come a zero and a one."""
-    found, start, zero = [], 0, factors.coordinates
-    shapes = zip(factors.stages, factors.blocks, factors.sizes, factors.ranks, factors.kept, strict=True)
-    for stage, blocks, size, rank, kept in shapes:
-        places = np.full((blocks, size, rank), zero)
-        places[:, np.arange(kept), np.arange(kept)] = zero + 1
-        rows, columns = np.tril_indices(size, 0, rank)
-        for chosen in ((rows >= kept) & (rows == columns), (rows >= kept) & (rows > columns)):
-            count = blocks * int(np.sum(chosen))
-            places[:, rows[chosen], columns[chosen]] = start + np.arange(count).reshape(blocks, -1)
-            start += count
-        found.append(places if stage.inner else places[0])
-    return found
 
 
 @jax.jit
@@ -211,9 +233,9 @@ def order_parameters(point: Float[Array, " coordinates"], factors: Factors) -> t
     return overlaps_of(order_parameter_factors(point, factors), factors)
 
 
-def overlaps_of(found: list, factors: Factors) -> tuple[Float[Array, "..."], ...]:
+def overlaps_of(chain: list, factors: Factors) -> tuple[Float[Array, "..."], ...]:
     r"""The order parameters $A_l A_l^\top$ of their factors, the last a scalar for one output."""
-    overlaps = [factor @ factor.mT for factor in found]
+    overlaps = [factor @ factor.mT for factor in chain]
     return (*overlaps[:-1], overlaps[-1].reshape(2 * factors.chain.readout.axes))
 
 
@@ -265,10 +287,9 @@ def _point_and_misfits(overlaps: list, factors: Factors):
         factor = jnp.linalg.cholesky(solve_triangular(triangle, orthogonal.mT @ half.mT))
         above.insert(0, orthogonal @ (triangle @ factor))
         misfits.insert(0, jnp.max(jnp.abs(above[0] @ above[0].mT - overlap)) / jnp.max(jnp.abs(overlap)))
-        rows, columns = np.tril_indices(factor.shape[-1], -1)
-        free, kept = rows >= factors.kept[stage], factors.kept[stage]
-        diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)[..., kept:]
-        parts = [jnp.log(diagonal).reshape(-1), factor[..., rows[free], columns[free]].reshape(-1), *parts]
+        diagonal, rows, columns = factors.free_entries(stage)
+        logs, below = jnp.log(factor[..., diagonal, diagonal]), factor[..., rows, columns]
+        parts = [logs.reshape(-1), below.reshape(-1), *parts]
     return jnp.concatenate(parts), jnp.stack(misfits)
 
 
@@ -281,10 +302,13 @@ def _checked(order_parameters, factors: Factors, given: str) -> list:
     overlaps = []
     for number, (value, stage) in enumerate(zip(order_parameters, factors.stages, strict=True)):
         name, size = f"{given}[{number}]", partial[stage.place + stage.inner]
-        scalar = stage.place == len(partial) - 1 and not outputs
-        value = checks.array(name, value, "" if scalar else "heads " * stage.inner + "paths paths", double=True)
-        value = value[None, None] if scalar else value
-        shape = (*([stage.kind.value_matrices] if stage.inner else []), size, size)
+        if stage.place == len(partial) - 1 and not outputs:
+            value = checks.array(name, value, "", double=True)[None, None]
+        elif stage.inner:
+            value = checks.array(name, value, "heads paths paths", double=True)
+        else:
+            value = checks.array(name, value, "paths paths", double=True)
+        shape = (stage.kind.value_matrices, size, size) if stage.inner else (size, size)
         if value.shape != shape:
             raise ValueError(f"{name}: wanted {stage.name} of shape {shape}, got {value.shape}.")
         check_semi_definite(name, value)
