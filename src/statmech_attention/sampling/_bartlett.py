@@ -31,8 +31,6 @@ from statmech_attention.theory.coordinates import (
     Factors,
     branch_rows,
     factor_shapes,
-    layer_shares,
-    logarithms,
     overlaps_of,
 )
 
@@ -40,14 +38,6 @@ from statmech_attention.theory.coordinates import (
 def bartlett(architecture: Architecture) -> Factors:
     """Shapes of the factors of a network with whole, finite widths."""
     return factor_shapes(architecture, whole_widths(architecture))
-
-
-def chain_potential(
-    point: Float[Array, " coordinates"], widths: Float[Array, " stages"], factors: Factors
-) -> Float[Array, ""]:
-    r"""$\sum_l \frac{N_l}{2} (s_l - d_l)$: half of $N$ times the entropy of (11), minus its minimum."""
-    terms = jnp.where(logarithms(factors), jnp.expm1(2 * point) - 2 * point, point**2)
-    return 0.5 * layer_shares(widths, factors) @ terms
 
 
 def prior_constant(widths, factors: Factors) -> float:

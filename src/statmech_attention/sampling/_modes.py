@@ -13,23 +13,21 @@ _SAME = 1e-2  # difference of two coordinates that are one
 _PRECISE, _ROUGH, _ROUGHER = 1e-6, 1e-2, 1.0  # distances to a mode, in units of the posterior's width
 
 
-def gaussians_at_modes(
-    problem: Problem, data: Posterior, factors: Factors, known: list[Solution] | None = None
-) -> Laplace:
+def gaussians_at_modes(problem: Problem, data: Posterior, known: list[Solution] | None = None) -> Laplace:
     """Gaussians at the modes that differ, each array with a leading axis; `known` are the minima, if they are.
 
     The density has its modes near the minima of the action. With fewer neurons than partial paths
     it has other coordinates, in which the search of `minima` is made again.
     """
     found = list[Laplace]()
-    for start in _starts(problem, factors, known):
+    for start in _starts(problem, data.action.factors, known):
         point = jnp.asarray(start.point)
         if start.weight != 1:
-            point = laplace(data, point, factors, start.weight, _ROUGHER)[0].mode
-        mode, converged = laplace(data, point, factors, 1.0, _ROUGH)  # nearly always one that is known
+            point = laplace(data, point, start.weight, _ROUGHER)[0].mode
+        mode, converged = laplace(data, point, 1.0, _ROUGH)  # nearly always one that is known
         if found and (not converged or _known(mode, found)):
             continue
-        mode, converged = laplace(data, mode.mode, factors, 1.0, _PRECISE)
+        mode, converged = laplace(data, mode.mode, 1.0, _PRECISE)
         if not found or (converged and not _known(mode, found)):
             found.append(mode)
     found.sort(key=lambda one: float(one.potential - one.logdet))

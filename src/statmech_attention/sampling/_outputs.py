@@ -11,10 +11,11 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling._density import Posterior, kernel, packed, pair_products, posterior_density
+from statmech_attention.theory.energies import PairEnergy, packed, pair_products
 from statmech_attention.theory.kernels import check_semi_definite, kernel_inputs, kernel_scale
+from statmech_attention.theory.prepared import all_pairs
 from statmech_attention.theory.problem import Problem, need_problem
-from statmech_attention.theory.regression import Prediction, Regression
+from statmech_attention.theory.regression import Prediction
 
 
 class CrossKernels(NamedTuple):
@@ -34,21 +35,16 @@ def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances)
     return CrossKernels(jnp.asarray(products), jnp.asarray(diagonal[np.triu_indices(len(diagonal))]))
 
 
-def regression(overlap: Float[Array, "paths paths"], data: Posterior) -> Regression:
-    """The Gaussian process of the outputs given $U$."""
-    return Regression.of(kernel(overlap, data), data.temperature, data.labels)
-
-
-def output(overlap: Float[Array, "paths paths"], data: Posterior, test: CrossKernels) -> Prediction:
+def output(overlap: Float[Array, "paths paths"], energy: PairEnergy, test: CrossKernels) -> Prediction:
     """Mean (9) and variance (30) of the output given $U$."""
     across = jnp.einsum("p,pet->et", packed(overlap), test.products)
-    return regression(overlap, data).predict(across, packed(overlap) @ test.diagonal)
+    return energy.regression(overlap).predict(across, packed(overlap) @ test.diagonal)
 
 
 @jax.jit
-def outputs(overlaps: Float[Array, "draws paths paths"], data: Posterior, test: CrossKernels) -> Prediction:
+def outputs(overlaps: Float[Array, "draws paths paths"], energy: PairEnergy, test: CrossKernels) -> Prediction:
     """The same for many order parameters."""
-    return map_factorisations(lambda overlap: output(overlap, data, test), overlaps)
+    return map_factorisations(lambda overlap: output(overlap, energy, test), overlaps)
 
 
 def by_output(values, inputs: AttentionedInputs):
@@ -77,13 +73,13 @@ def predictors(problem: Problem, draws: xr.Dataset) -> Float[Array, "chains draw
     checks.same("draws", "their paths", overlaps.shape[2], "the problem", inputs.chain.partial_paths[0])
     check_semi_definite("draws", overlaps)
     flat = overlaps.reshape(-1, *overlaps.shape[2:])
-    found = _predictors(flat, posterior_density(sampled), kernel_inputs(inputs))
+    found = _predictors(flat, all_pairs(sampled), kernel_inputs(inputs))
     return (kernel_scale(inputs, sampled.variance) * found).reshape(*overlaps.shape[:2], *found.shape[1:])
 
 
 @jax.jit
-def _predictors(overlaps, data: Posterior, inputs: Float[Array, "rows paths features"]):
+def _predictors(overlaps, energy: PairEnergy, inputs: Float[Array, "rows paths features"]):
     def one(overlap):
-        return overlap @ jnp.einsum("e,epi->pi", regression(overlap, data).solve(data.labels), inputs)
+        return overlap @ jnp.einsum("e,epi->pi", energy.regression(overlap).solve(energy.labels), inputs)
 
     return map_factorisations(one, overlaps)

@@ -19,11 +19,11 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.sampling._bartlett import bartlett, chain_potential
+from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._chains import SamplerSettings, nuts, run, with_warmup
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem, energy, gp_order_parameters, kernel_regression
-from statmech_attention.theory.coordinates import layer_shares, logarithms, order_one, order_parameters
+from statmech_attention.theory.coordinates import half_entropy, order_one, order_parameters, prior_deviations
 from statmech_attention.theory.problem import need_examples, need_problem
 
 _POINT = "point of the order parameters"
@@ -74,8 +74,7 @@ class _Law:
         self.factors = bartlett(first.architecture) if all(map(np.isfinite, first.width)) else None
         if self.factors is not None:
             self.widths = jnp.array(first.architecture.stage_widths, float)
-            precision = layer_shares(self.widths, self.factors) * jnp.where(logarithms(self.factors), 2.0, 1.0)
-            self.scale = 1 / jnp.sqrt(precision)
+            self.scale = prior_deviations(self.widths, self.factors)
 
     def starts(self, theta: dict, chains: int) -> dict:
         if self.factors is None:
@@ -88,7 +87,7 @@ class _Law:
         if self.factors is None:
             return total
         point = self.scale * position[_POINT]
-        return total + chain_potential(point, self.widths, self.factors) + order_one(point, self.factors)
+        return total + half_entropy(point, self.widths, self.factors) + order_one(point, self.factors)
 
     def record(self, position, data, static):
         theta, problem, overlaps = self._parts(position)

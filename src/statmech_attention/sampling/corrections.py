@@ -22,11 +22,13 @@ from jaxtyping import Array, Float
 
 from statmech_attention.compiling import map_factorisations, quick_jit
 from statmech_attention.model import AttentionedInputs
-from statmech_attention.sampling._density import Posterior, half_action, hessian, posterior_density
+from statmech_attention.sampling._density import hessian
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.theory import Prediction, Solution
-from statmech_attention.theory.coordinates import Factors, full_rank, order_one, order_parameters, point_of
+from statmech_attention.theory.coordinates import full_rank, order_one, order_parameters, point_of
 from statmech_attention.theory.kernels import inputs_like
+from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.prepared import all_pairs
 
 
 class Corrected(NamedTuple):
@@ -63,21 +65,21 @@ def corrected(solution: Solution, *, test: AttentionedInputs | ArrayLike | None 
         raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
     inputs, architecture = problem.attentioned, problem.architecture
     factors = full_rank(architecture)
-    data = posterior_density(problem)
+    action = Action.of(all_pairs(problem), architecture, factors)
     test = None if test is None else inputs_like("test", test, inputs)
     kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
-    found = _corrected(point_of(solution.order_parameters, factors), data, kernels, factors)
+    found = _corrected(point_of(solution.order_parameters, factors), action, kernels)
     if test is None:
         return found
     return found._replace(prediction=Prediction(*(by_output(values, inputs) for values in found.prediction)))
 
 
 @quick_jit
-def _corrected(point, data: Posterior, kernels: CrossKernels | None, factors: Factors) -> Corrected:
-    slope = jax.grad(lambda p: half_action(p, data, factors))
+def _corrected(point, action: Action, kernels: CrossKernels | None) -> Corrected:
+    slope = jax.grad(action.half)
 
     def newton(point, _):
-        values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, factors), point))
+        values, vectors = jnp.linalg.eigh(hessian(action.half, point))
         return point - vectors @ ((vectors.T @ slope(point)) / values), (point, values, vectors)
 
     # One Newton step more, so that the solver's tolerance does not stand in for the remainder. A loop compiles it once.
@@ -86,12 +88,12 @@ def _corrected(point, data: Posterior, kernels: CrossKernels | None, factors: Fa
     directions = (vectors / jnp.sqrt(values)[None, :]).T
 
     third = map_factorisations(lambda w: _second(slope, point, w), directions).sum(axis=0)
-    push = jax.grad(lambda p: order_one(p, factors))(point) + 0.5 * third
+    push = jax.grad(order_one)(point, action.factors) + 0.5 * third
     shift = -directions.T @ (directions @ push)
 
     def observed(p):
-        overlaps = order_parameters(p, factors)
-        return overlaps, None if kernels is None else output(overlaps[0], data, kernels)
+        overlaps = order_parameters(p, action.factors)
+        return overlaps, None if kernels is None else output(overlaps[0], action.energy, kernels)
 
     value, drift = jax.jvp(observed, (point,), (shift,))
     slopes, curvatures = map_factorisations(

@@ -22,14 +22,15 @@ from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.model import AttentionedInputs
-from statmech_attention.sampling._bartlett import bartlett, chain_potential, prior_constant, prior_points
+from statmech_attention.sampling._bartlett import bartlett, prior_constant, prior_points
 from statmech_attention.sampling._chains import checked
-from statmech_attention.sampling._density import Laplace, Posterior, label_energy, posterior_density
+from statmech_attention.sampling._density import Laplace, posterior_density
 from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima
-from statmech_attention.theory.coordinates import Factors, order_one, order_parameter
+from statmech_attention.theory.coordinates import Factors, half_entropy, order_one
+from statmech_attention.theory.landscape import Action
 from statmech_attention.theory.regression import Estimate
 
 _REPLICATES = 16
@@ -92,14 +93,13 @@ def importance(
     problem, test = checked(problem, test, key)
     inputs, factors = problem.attentioned, bartlett(problem.architecture)
     kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
-    data = posterior_density(problem)
-    known = minima(problem)
-    gaussians = gaussians_at_modes(problem, data, factors, known)
+    density, known = posterior_density(problem, factors), minima(problem)
+    gaussians = gaussians_at_modes(problem, density, known)
     degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
     constant = prior_constant(widths, factors)
     proposals = _proposed_points(key, int(points), degrees, widths, factors)
     with threadpool_limits(1, user_api="blas"):  # small factorisations, one after another: threads only wait
-        weighted = _weighted(proposals, data, gaussians, kernels, factors, degrees, constant)
+        weighted = _weighted(proposals, density.action, gaussians, kernels, degrees, constant)
         largest, sums = jax.tree.map(np.asarray, weighted)
     scale, modes = np.exp(largest - largest.max()), len(gaussians.mode)
     sums = {name: (values.T * scale).T for name, values in sums.items()}
@@ -140,9 +140,7 @@ def _proposed_points(
 
 
 @jax.jit
-def _weighted(
-    proposals, data: Posterior, gaussians: Laplace, kernels: CrossKernels | None, factors: Factors, degrees, constant
-):
+def _weighted(proposals, action: Action, gaussians: Laplace, kernels: CrossKernels | None, degrees, constant):
     """By sequence the largest weight's logarithm, and means in its units: of weights, squares, weighted values."""
     modes, size = gaussians.mode.shape
     log_t = gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi)
@@ -152,14 +150,14 @@ def _weighted(
     def one(point):
         white = jnp.einsum("mij,mj->mi", whiten, point[None] - gaussians.mode)
         near = log_t - gaussians.logdet - 0.5 * (degrees + size) * jnp.log1p(jnp.sum(white**2, axis=1) / degrees)
-        chain = chain_potential(point, data.widths, factors) + order_one(point, factors)
+        chain = half_entropy(point, action.widths, action.factors) + order_one(point, action.factors)
         mixture = jnp.append(jnp.log(PER_PRIOR_POINT / parts) + near, -jnp.log(parts) - chain - constant)
         proposed = logsumexp(mixture)
-        overlap = order_parameter(point, factors)
+        overlap = action.overlap(point)
         found = {"order_parameter": overlap}
         if kernels is not None:
-            found["output"] = output(overlap, data, kernels).mean
-        return -chain - 0.5 * label_energy(overlap, data) - proposed, found
+            found["output"] = output(overlap, action.energy, kernels).mean
+        return -chain - 0.5 * action.energy.held(overlap) - proposed, found
 
     def sequence(points):
         whites, prior = points

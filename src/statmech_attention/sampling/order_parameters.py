@@ -22,21 +22,17 @@ from statmech_attention.checks import Key
 from statmech_attention.model import AttentionedInputs
 from statmech_attention.sampling._bartlett import bartlett, normal_count, order_parameters_of_normals
 from statmech_attention.sampling._chains import SamplerSettings, checked, run, whole_widths, with_warmup
-from statmech_attention.sampling._density import (
-    Laplace,
-    Posterior,
-    label_energy,
-    posterior_density,
-    potential,
-)
+from statmech_attention.sampling._density import Laplace, posterior_density
 from statmech_attention.sampling._hamiltonian import hamiltonian
 from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
 from statmech_attention.sampling._tempering import tempering
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem
-from statmech_attention.theory.coordinates import Factors
 from statmech_attention.theory.coordinates import order_parameters as order_parameters_at
+from statmech_attention.theory.energies import PairEnergy
+from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.prepared import all_pairs
 
 
 def posterior(
@@ -76,35 +72,36 @@ def posterior(
     """
     problem, test = checked(problem, test, key)
     factors, settings = bartlett(problem.architecture), with_warmup(settings, 300)
-    data = posterior_density(problem)
-    gaussians = gaussians_at_modes(problem, data, factors)
+    density = posterior_density(problem, factors)
+    gaussians = gaussians_at_modes(problem, density)
     gaussian, modes = jax.tree.map(lambda leaf: leaf[0], gaussians), len(gaussians.mode)
     ends = np.linalg.solve(gaussian.root, (gaussians.mode - gaussian.mode).T).T
     starts = ends[np.arange(settings.chains) % modes]
-    found = run(hamiltonian(_whitened, _record), ((data, gaussian, factors), settings.warmup), starts, key, settings)
-    return _dataset(found, "order parameters", data, problem, test, settings, modes=modes)
+    found = run(hamiltonian(_whitened, _record), ((density.action, gaussian), settings.warmup), starts, key, settings)
+    return _dataset(found, "order parameters", density.energy, problem, test, settings, modes=modes)
 
 
 def _dataset(
-    found: dict, sampler: str, data: Posterior, problem: Problem, test, settings: SamplerSettings, **about
+    found: dict, sampler: str, energy: PairEnergy, problem: Problem, test, settings: SamplerSettings, **about
 ) -> xr.Dataset:
     """The draws, and where there are test inputs mean and variance of the output given each of them."""
     if test is not None:
         overlaps, kernels = found["order_parameter"], cross_kernels(problem.attentioned, test, problem.variance)
-        given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), data, kernels)
+        given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), energy, kernels)
         given = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
         found["output"], found["output_variance"] = (by_output(values, problem.attentioned) for values in given)
     return dataset(found, sampler, problem.architecture, problem.temperature, settings.warn, **about)
 
 
-def _whitened(position, data: tuple[Posterior, Laplace, Factors]):
-    density, gaussian, factors = data
-    return potential(gaussian.mode + gaussian.root @ position, density, factors)
+def _whitened(position, data: tuple[Action, Laplace]):
+    action, gaussian = data
+    return action.potential(gaussian.mode + gaussian.root @ position)
 
 
-def _record(position, data: tuple[Posterior, Laplace, Factors]) -> dict:
-    _, gaussian, factors = data
-    return named_overlaps(order_parameters_at(gaussian.mode + gaussian.root @ position, factors), factors.stages)
+def _record(position, data: tuple[Action, Laplace]) -> dict:
+    action, gaussian = data
+    overlaps = order_parameters_at(gaussian.mode + gaussian.root @ position, action.factors)
+    return named_overlaps(overlaps, action.factors.stages)
 
 
 _TURN = 0.5 * math.pi  # of a trajectory: under the prior it forgets where it was
@@ -140,11 +137,11 @@ def tempered_posterior(
     """
     problem, test = checked(problem, test, key)
     factors, widths = bartlett(problem.architecture), whole_widths(problem.architecture)
-    settings, data = with_warmup(settings, 300), posterior_density(problem)
+    settings, energy = with_warmup(settings, 300), all_pairs(problem)
     ladder = tempering(*_functions(widths), checks.whole("rungs", rungs, 2), _TURN)
     starts = np.zeros((settings.chains, normal_count(widths, factors)))
-    found = run(ladder, ((data, factors), settings.warmup), starts, key, settings)
-    return _dataset(found, "order parameters, tempered", data, problem, test, settings)
+    found = run(ladder, ((energy, factors), settings.warmup), starts, key, settings)
+    return _dataset(found, "order parameters, tempered", energy, problem, test, settings)
 
 
 @lru_cache(maxsize=64)
@@ -152,8 +149,8 @@ def _functions(widths: tuple[int, ...]):
     """The energy and the record of the ladder; cached by widths, so that they are compiled once."""
 
     def energy(point, data):
-        density, factors = data
-        return 0.5 * label_energy(order_parameters_of_normals(point, widths, factors)[0], density)
+        labels, factors = data
+        return 0.5 * labels.held(order_parameters_of_normals(point, widths, factors)[0])
 
     def record(point, data):
         return named_overlaps(order_parameters_of_normals(point, widths, data[1]), data[1].stages)

@@ -1,6 +1,7 @@
 """The theory at finite width: problem, kernel, action, saddle point, predictor, evidence."""
 
-from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters, log_evidence
+from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
+from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.hyperparameters import EvidenceMaximum, maximise_evidence
 from statmech_attention.theory.kernels import head_scores, kernel
 from statmech_attention.theory.minima import minima

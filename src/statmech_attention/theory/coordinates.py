@@ -251,6 +251,27 @@ def entropy(point: Float[Array, " coordinates"], shares: Float[Array, " stages"]
     return jnp.sum(layer_shares(shares, factors) * (entries(point, factors) ** 2 - 2 * logarithms(factors) * point))
 
 
+def entropy_derivatives(point: Float[Array, " coordinates"], shares: Float[Array, " stages"], factors: Factors):
+    """The entropy, its gradient, and its Hessian, which has nothing beside the diagonal."""
+    shares, logs = layer_shares(shares, factors), logarithms(factors)
+    squares = entries(point, factors) ** 2
+    value = jnp.sum(shares * (squares - 2 * logs * point))
+    return value, 2 * shares * jnp.where(logs, squares - 1, point), shares * jnp.where(logs, 4 * squares, 2.0)
+
+
+def half_entropy(
+    point: Float[Array, " coordinates"], widths: Float[Array, " stages"], factors: Factors
+) -> Float[Array, ""]:
+    r"""$\sum_l \frac{N_l}{2} (s_l - d_l)$: half of $N$ times the entropy of (11), minus its minimum."""
+    terms = jnp.where(logarithms(factors), jnp.expm1(2 * point) - 2 * point, point**2)
+    return 0.5 * layer_shares(widths, factors) @ terms
+
+
+def prior_deviations(widths: Float[Array, " stages"], factors: Factors) -> Float[Array, " coordinates"]:
+    """Standard deviations of the coordinates under the prior, at large widths."""
+    return (layer_shares(widths, factors) * jnp.where(logarithms(factors), 2.0, 1.0)) ** -0.5
+
+
 @jax.jit
 def order_one(point: Float[Array, " coordinates"], factors: Factors) -> Float[Array, ""]:
     r"""$\psi = \sum_l \sum_i i \ln F_{l,ii}$, (C1): the O(1) part of $-\ln p$, beside $\frac N2 S$."""

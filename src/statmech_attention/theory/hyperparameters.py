@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.theory.action import log_evidence
+from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.minima import minima
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve

@@ -1,6 +1,7 @@
 """The minima of the action (11) that a search from several starts finds, the lowest first."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -10,8 +11,8 @@ import numpy as np
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, order_parameters_on
 from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters, point_of
-from statmech_attention.theory.derivatives import action_problem
-from statmech_attention.theory.minimum import ActionMinimum, minimise_action
+from statmech_attention.theory.minimum import ActionMinimum, minimise
+from statmech_attention.theory.prepared import prepared
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import check_options, solution_of
 from statmech_attention.theory.solution import Solution, raise_unless_converged
@@ -93,14 +94,13 @@ def search(
 
 def _minimiser(problem: Problem, method: str, max_steps: int) -> Callable[..., ActionMinimum]:
     """A function of a start, a tolerance and a weight of the labels, which minimises this problem's action."""
-    action, dense = action_problem(problem, method)
-    factors = full_rank(problem.architecture)
+    action, dense = prepared(problem, method)
 
-    def minimise(point, tolerance: float, weight: float = 1.0) -> ActionMinimum:
-        weighted = action if weight == 1 else action._replace(alpha=jnp.asarray(weight * np.asarray(action.alpha)))
-        return minimise_action(weighted, point, tolerance, max_steps, factors, dense)
+    def minimiser(point, tolerance: float, weight: float = 1.0) -> ActionMinimum:
+        weighted = replace(action, weight=jnp.asarray(weight * np.asarray(action.weight)))
+        return minimise(weighted, point, tolerance, max_steps, dense)
 
-    return minimise
+    return minimiser
 
 
 def _end(start: Start, minimise: Callable[..., ActionMinimum], tolerance: float) -> _End:

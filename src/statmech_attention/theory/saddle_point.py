@@ -10,17 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import full_rank, point_of
-from statmech_attention.theory.derivatives import ActionProblem, action_problem, width_numbers
-from statmech_attention.theory.minimum import ActionMinimum, minimise_action
+from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.minimum import ActionMinimum, minimise
+from statmech_attention.theory.prepared import METHODS, prepared
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution, raise_unless_converged
-
-METHODS = ("auto", "dense", "products")
 
 
 def solve(
@@ -66,8 +65,8 @@ def solve(
     point = jnp.zeros(factors.coordinates)
     if start is not None:
         point = point_of(start.order_parameters if isinstance(start, Solution) else start, factors, "start")
-    action, dense = action_problem(problem, method)
-    found = minimise_action(action, point, tolerance, max_steps, factors, dense)
+    action, dense = prepared(problem, method)
+    found = minimise(action, point, tolerance, max_steps, dense)
     return _checked(solution_of(found, problem, "prior" if start is None else "given"), throw)
 
 
@@ -100,8 +99,8 @@ def solve_sweep(
     architectures = [Architecture.of(problem.layers, width, problem.variance) for width in widths]
     columns = jnp.array([checks.positive("temperatures", temperature) for temperature in temperatures], float)
     first = problem.replace(width=architectures[0].widths, temperature=temperatures[0])
-    action, dense = action_problem(first, method)
-    found = _from_wide_to_narrow(action._replace(temperature=columns), architectures, (tolerance, max_steps), dense)
+    action, dense = prepared(first, method)
+    found = _from_wide_to_narrow(action, columns, architectures, (tolerance, max_steps), dense)
     rows = zip(*(architecture.widths for architecture in architectures), strict=True)
     width = tuple(jnp.array(layer, float)[:, None] for layer in rows)
     batch = {"width": width, "temperature": columns, "variance": problem.variance, "count": problem.count}
@@ -110,29 +109,30 @@ def solve_sweep(
     return _checked(solution_of(found, problem.unchecked(**batch)), throw)
 
 
-def _from_wide_to_narrow(action: ActionProblem, architectures: list, options: tuple, dense: bool) -> ActionMinimum:
+def _from_wide_to_narrow(
+    action: Action, temperatures: Float[Array, " temperatures"], architectures: list, options: tuple, dense: bool
+) -> ActionMinimum:
     """The minima at all widths, each started on the line in $\\ln N$ through those at the two next larger ones."""
-    factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
     widest = [architecture.widest for architecture in architectures]
     order, known = list(range(len(widest))), checks.concrete(*widest)
     if known:  # traced widths have no order: each starts from the one before
         order.sort(key=widest.__getitem__, reverse=True)
-    points = jnp.zeros((len(action.temperature), factors.coordinates))
-    found: list = [None] * len(widest)
-    track: list = []
-    for index in order:
-        if track:
-            (far, other), (near, points) = track[-2:] if len(track) > 1 else 2 * track
-            if known and widest[index] < near < far < np.inf:
-                points = points + (points - other) * (np.log(near / widest[index]) / np.log(far / near))
-        alpha, shares, finite = width_numbers(action.examples, architectures[index])
-        moved = action._replace(alpha=alpha, shares=shares, finite=finite)
-        each = zip(action.temperature, points, strict=True)
-        found[index] = _stacked(
-            [minimise_action(moved._replace(temperature=one), start, *options, factors, dense) for one, start in each]
-        )
-        track.append((widest[index], found[index].minimum.point))
-    return _stacked(found)
+    minima: dict[int, ActionMinimum] = {}  # by place among the widths, in the order of solving
+    for place in order:
+        points = jnp.zeros((len(temperatures), action.factors.coordinates))
+        if minima:
+            near, *farther = reversed(minima)
+            points = minima[near].minimum.point
+            if known and farther and widest[place] < widest[near] < widest[farther[0]] < np.inf:
+                share = np.log(widest[near] / widest[place]) / np.log(widest[farther[0]] / widest[near])
+                points = points + share * (points - minima[farther[0]].minimum.point)
+        there = action.at_width(architectures[place])
+        row = [
+            minimise(there.at_temperature(temperature), point, *options, dense)
+            for temperature, point in zip(temperatures, points, strict=True)
+        ]
+        minima[place] = _stacked(row)
+    return _stacked([minima[place] for place in range(len(widest))])
 
 
 def _stacked(found: list) -> ActionMinimum:
@@ -149,7 +149,8 @@ def check_options(tolerance, max_steps, method) -> None:
 def solution_of(found: ActionMinimum, problem: Problem, start: str = "prior", starts: int = 1) -> Solution:
     """The minimum together with the problem that it solves."""
     least = found.minimum
-    reached = (least.value, found.energy, found.entropy, least.gradient_norm, least.steps, least.outcome)
+    energy = found.nats / problem.examples
+    reached = (least.value, energy, found.entropy, least.gradient_norm, least.steps, least.outcome)
     return Solution(problem, found.order_parameters, *reached, start, starts)
 
 

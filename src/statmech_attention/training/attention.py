@@ -35,16 +35,13 @@ need("train", "learn_attention")
 import optax
 
 from statmech_attention import checks
-from statmech_attention.theory.action import energy, log_evidence
-from statmech_attention.theory.coordinates import (
-    entropy,
-    full_rank,
-    layer_shares,
-    logarithms,
-    order_parameter,
-    order_parameters,
-)
+from statmech_attention.theory.coordinates import full_rank, order_parameters, prior_deviations
+from statmech_attention.theory.evidence import log_evidence
+from statmech_attention.theory.kernels import kernel_inputs
+from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.problem import Problem, need_examples, need_problem
+from statmech_attention.theory.rows import Reduced
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
 
@@ -137,19 +134,13 @@ def _climb(theta, data, rate, *, problem_of, log_prior, steps: int):
 
 def _deviation(architecture) -> np.ndarray:
     """Standard deviations of the coordinates under the prior; 1 where all widths are infinite."""
-    factors = full_rank(architecture)
-    widths = np.repeat(np.asarray(architecture.stage_widths, float), [sum(count) for count in factors.counts])
-    return np.where(np.isfinite(widths), (widths * np.where(logarithms(factors), 2.0, 1.0)) ** -0.5, 1.0)
+    widths = jnp.array(architecture.stage_widths, float)
+    deviations = prior_deviations(jnp.where(jnp.isfinite(widths), widths, 0.0), full_rank(architecture))
+    return np.where(np.isfinite(deviations), deviations, 1.0)
 
 
 def _log_evidence(problem: Problem, point) -> Float[Array, ""]:
     r"""$-\frac N2 (S(U) - S_0) - \frac P2 \ln 2\pi$ at a point; stages of infinite width stay at the prior."""
-    architecture = problem.architecture
-    factors, unit = full_rank(architecture), architecture.unit
-    point = layer_shares(jnp.array([np.isfinite(one) for one in architecture.stage_widths], float), factors) * point
-    shares, bulk = jnp.array(architecture.shares, float), 0.0
-    if np.isfinite(unit):
-        bulk = unit * (entropy(point, shares, factors) - entropy(jnp.zeros_like(point), shares, factors))
-    overlap = order_parameter(point, factors)
-    nats = problem.examples * energy(problem, overlap)
-    return -0.5 * (bulk + nats + problem.labels.size * np.log(2 * np.pi))
+    energy = feature_energy(Reduced(kernel_inputs(problem.attentioned), problem.labels.reshape(-1)), problem)
+    action = Action.of(energy, problem.architecture, full_rank(problem.architecture))
+    return -action.half(point) - 0.5 * problem.labels.size * np.log(2 * np.pi)

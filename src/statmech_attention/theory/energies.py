@@ -1,0 +1,271 @@
+r"""Energies: how unlikely the labels are for given order parameters, each way to compute it a class.
+
+An energy is $P E(U)$ in nats, (12): minus twice the logarithm of the labels' density given $U$, up to
+a constant. A class needs `value` alone; derivatives then come from automatic differentiation.
+The two classes here know more about theirs, since the kernel is linear in $U$. For every pair
+$a \le b$ of paths let $S_{ab} = c\,(Z_a Z_b^\top + Z_b Z_a^\top)$, or $c\,Z_a Z_a^\top$ for
+$a = b$, with the examples $Z_a$ seen along path $a$ and $c = \sigma_0^2 / (N_0 \prod H)$. With
+$R = (K + T)^{-1}$ and $v = R Y$:
+
+    P dE/dU_i        = tr(R S_i) - v^T S_i v
+    P d2E/dU_i dU_j  = 2 v^T S_i R S_j v - tr(R S_i R S_j)
+
+`PairEnergy` stores the $S_i$, which pays with few examples; `FeatureEnergy` uses
+$G = Z^\top R Z$ and $Z^\top v$ instead. With several outputs there is a row and a path for each,
+see `kernel_inputs`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention.theory.regression import Regression
+
+_LARGEST_DOUBLE = (
+    2**22
+)  # entries of the matrices of a dense Hessian; of larger ones its products are in single precision
+_LARGEST_INPUTS = 2**19  # entries of the inputs; of larger ones the Hessian's products are in single precision
+
+
+class Slopes(NamedTuple):
+    """Value, slope and curvature of an energy over the pairs $a \\le b$ of paths, as of independent numbers."""
+
+    value: Float[Array, ""]
+    slope: Float[Array, " pairs"]
+    curvature: Float[Array, "pairs pairs"]
+
+
+class Energy(ABC):
+    """$P E(U)$ and its derivatives; a pytree, whose arrays can be differentiated and mapped over."""
+
+    @property
+    def rough(self) -> bool:
+        """True if the curvature is in single precision, of which Newton's steps make nothing wrong."""
+        return False
+
+    @abstractmethod
+    def value(self, overlap: Float[Array, "paths paths"]) -> Float[Array, ""]:
+        """The energy of $U$, differentiable in everything."""
+
+    def held(self, overlap: Float[Array, "paths paths"]) -> Float[Array, ""]:
+        """The same, differentiable in $U$ alone, perhaps faster: for samplers."""
+        return self.value(overlap)
+
+    def derivatives(self, overlap: Float[Array, "paths paths"]) -> Slopes:
+        """Value, slope and curvature, for a dense Hessian."""
+        first, second = np.triu_indices(len(overlap))
+
+        def of_pairs(pairs):
+            return self.value(jnp.zeros_like(overlap).at[first, second].set(pairs).at[second, first].set(pairs))
+
+        pairs = overlap[first, second]
+        return Slopes(*jax.value_and_grad(of_pairs)(pairs), jax.hessian(of_pairs)(pairs))
+
+    def linearised(self, overlap: Float[Array, "paths paths"]) -> tuple[Float[Array, ""], Float[Array, "..."], Any]:
+        """Value, slope as a symmetric matrix, and what `slope_change` needs."""
+        value, slope = jax.value_and_grad(self.value)(overlap)
+        return value, 0.5 * (slope + slope.T), overlap
+
+    def slope_change(
+        self, known: Any, change: Float[Array, "paths paths"], exact: bool = False
+    ) -> Float[Array, "paths paths"]:
+        """The change of the slope with $U$: products with the curvature, `exact` in double precision."""
+        found = jax.jvp(jax.grad(self.value), (known,), (change,))[1]
+        return 0.5 * (found + found.T)
+
+
+@dataclass(frozen=True)
+class _KernelEnergy(Energy):
+    r"""An energy of labels with Gaussian noise.
+
+    Rows are examples, one per output, or fewer rotations of them that carry the whole kernel.
+    `count` is the number of labels; those without a row have neither inputs nor, but for
+    `outside`, their $|Y|^2$, labels.
+    """
+
+    labels: Float[Array, " rows"]
+    temperature: Float[Array, ""]
+    count: Float[Array, ""]
+    outside: Float[Array, ""]
+
+    @abstractmethod
+    def kernel(self, overlap: Float[Array, "paths paths"]) -> Float[Array, "rows rows"]:
+        """$K(U)$."""
+
+    def regression(self, overlap: Float[Array, "paths paths"]) -> Regression:
+        """The Gaussian process of the labels given $U$."""
+        return Regression.of(self.kernel(overlap), self.temperature, self.labels)
+
+    def value(self, overlap):
+        return self.nats(self.regression(overlap))
+
+    def nats(self, regression: Regression) -> Float[Array, ""]:
+        """The energy with what labels without a row contribute."""
+        without = (self.count - len(self.labels)) * jnp.log(self.temperature)
+        return regression.nats + without + self.outside / self.temperature
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class FeatureEnergy(_KernelEnergy):
+    r"""The energy from the inputs $Z$; `scale` is $c$."""
+
+    inputs: Float[Array, "rows features paths"]
+    scale: Float[Array, ""]
+
+    @property
+    def rough(self):
+        _, features, paths = self.inputs.shape
+        return (features * paths) ** 2 > _LARGEST_DOUBLE
+
+    def kernel(self, overlap):
+        rows = len(self.labels)
+        return self.scale * (self.inputs @ overlap).reshape(rows, -1) @ self.inputs.reshape(rows, -1).T
+
+    def derivatives(self, overlap):
+        r"""By $u = Z^\top v$: the curvature is $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$ in all orders of pairs."""
+        regression = self.regression(overlap)
+        rows, features, paths = self.inputs.shape
+        flat = self.inputs.reshape(rows, -1)
+        half = regression.whiten(flat)
+        pulled = (regression.solve(self.labels) @ flat).reshape(features, paths)
+        slope = _between_paths(half.reshape(rows, features, paths), half.reshape(rows, features, paths))
+        slope = slope - pulled.T @ pulled
+        if self.rough:
+            half, pulled = half.astype(jnp.float32), pulled.astype(jnp.float32)
+        gram = (half.T @ half).reshape(features, paths, features, paths).transpose(1, 3, 0, 2)
+        first, second = np.triu_indices(paths)
+        orders = jnp.where(first < second, 1.0, 0.5)
+        curvature = _curvature_of_pairs(gram, pulled.T).astype(self.inputs.dtype)
+        curvature = self.scale**2 * jnp.outer(orders, orders) * curvature
+        return Slopes(self.nats(regression), self.scale * 2 * orders * slope[first, second], curvature)
+
+    def linearised(self, overlap):
+        regression = self.regression(overlap)
+        inverse = regression.solve(jnp.eye(len(self.labels)))
+        pulled = jnp.tensordot(regression.solve(self.labels), self.inputs, 1)
+        slope = _between_paths(self.inputs, jnp.tensordot(inverse, self.inputs, 1)) - pulled.T @ pulled
+        return self.nats(regression), self.scale * slope, inverse
+
+    def slope_change(self, known, change, exact=False):
+        """By two products with the inputs, in single precision if these are large."""
+        rows, single = len(self.labels), self.inputs.size > _LARGEST_INPUTS and not exact
+        precision = jnp.float32 if single else self.inputs.dtype
+        inputs, inverse = self.inputs.astype(precision), known.astype(precision)
+        solved, scale = (known @ self.labels).astype(precision), self.scale.astype(precision)
+        moved = (inputs @ change.astype(precision)).reshape(rows, -1)
+        kernel_change = scale * moved @ inputs.reshape(rows, -1).T
+        pulled = jnp.tensordot(solved, inputs, 1)
+        drift = jnp.tensordot(inverse @ (kernel_change @ solved), inputs, 1)
+        found = drift.T @ pulled + pulled.T @ drift
+        found -= _between_paths(inputs, jnp.tensordot(inverse @ kernel_change @ inverse, inputs, 1))
+        return self.scale * found.astype(change.dtype)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PairEnergy(_KernelEnergy):
+    """The energy from the kernels $S_i$ of all pairs of paths, of which the lower triangles are stored."""
+
+    products: Float[Array, "pairs entries"]
+
+    def kernel(self, overlap):
+        return (packed(overlap) @ self.products)[self._places]
+
+    def held(self, overlap):
+        return _held_energy(overlap, self)
+
+    def derivatives(self, overlap):
+        regression = self.regression(overlap)
+        half = regression.whiten(jnp.eye(len(self.labels)))
+        whitened_pairs = jnp.einsum("mn,knl,rl->kmr", half, self.products[:, self._places], half)
+        turned = whitened_pairs @ (half @ self.labels)
+        flat = whitened_pairs.reshape(len(whitened_pairs), -1)
+        slope = jnp.einsum("kmm->k", whitened_pairs) - turned @ (half @ self.labels)
+        return Slopes(self.nats(regression), slope, 2 * turned @ turned.T - flat @ flat.T)
+
+    @property
+    def _places(self) -> np.ndarray:
+        """For every entry of a symmetric matrix its place in the lower triangle."""
+        rows, columns = np.tril_indices(len(self.labels))
+        places = np.zeros(2 * (len(self.labels),), dtype=np.int32)
+        places[rows, columns] = places[columns, rows] = np.arange(len(rows))
+        return places
+
+
+def pair_products(left, right) -> Iterator[Float[np.ndarray, "rows columns"]]:
+    """The kernel's coefficients of every entry of $U$ on and above the diagonal, both orders of a pair together."""
+    for p, q in combinations_with_replacement(range(left.shape[1]), 2):
+        product = left[:, p] @ right[:, q].T
+        yield product if p == q else product + left[:, q] @ right[:, p].T
+
+
+def packed(overlap: Float[Array, "paths paths"]) -> Float[Array, " pairs"]:
+    """The entries of $U$ that `pair_products` are the coefficients of."""
+    return overlap[np.triu_indices(overlap.shape[0])]
+
+
+@jax.custom_jvp
+def _held_energy(overlap: Float[Array, "paths paths"], energy: PairEnergy) -> Float[Array, ""]:
+    r"""The energy, differentiable in $U$ alone: $d(P E) = \mathrm{tr}(R\, dK) - v^\top dK\, v$, $dR = -R\, dK R$."""
+    return energy.value(overlap)
+
+
+@_held_energy.defjvp
+def _held_change(primals, tangents):
+    """By automatic differentiation the products with lower triangles would be slower."""
+    (overlap, energy), (change, _) = primals, tangents
+    logdet, inverse = _inverse(energy.kernel(overlap), energy.temperature)
+    solved = inverse @ energy.labels
+    rows, columns = np.tril_indices(len(solved))
+    slope = (inverse - jnp.outer(solved, solved))[rows, columns] * np.where(rows == columns, 1.0, 2.0)
+    without = (energy.count - len(solved)) * jnp.log(energy.temperature) + energy.outside / energy.temperature
+    return logdet + energy.labels @ solved + without, (energy.products @ slope) @ packed(change)
+
+
+@jax.custom_jvp
+def _inverse(kernel: Float[Array, "rows rows"], temperature):
+    r"""$\ln\det(K + T)$ and $R$; differentiable in the kernel alone."""
+    eye = jnp.eye(len(kernel))
+    fit = Regression(jax.lax.linalg.cholesky(kernel + temperature * eye, symmetrize_input=False), jnp.zeros(len(eye)))
+    return fit.logdet, fit.solve(eye)
+
+
+@_inverse.defjvp
+def _inverse_change(primals, tangents):
+    logdet, inverse = _inverse(*primals)
+    change, _ = tangents
+    return (logdet, inverse), (jnp.sum(inverse * change), -inverse @ change @ inverse)
+
+
+def _between_paths(one, other) -> Float[Array, "paths paths"]:
+    """The product over rows and features."""
+    return one.reshape(-1, one.shape[2]).T @ other.reshape(-1, other.shape[2])
+
+
+def _curvature_of_pairs(
+    gram: Float[Array, "paths paths features features"], pulled: Float[Array, "paths features"]
+) -> Float[Array, "pairs pairs"]:
+    """The curvature over pairs of paths, summed over both orders of either pair."""
+    paths, features = pulled.shape
+    inner = 2 * pulled[:, None, :, None] * pulled[None, :, None, :] - gram
+    first, second = np.triu_indices(paths)
+    # The only contraction that grows with the fourth power of the paths: [b <= c, (i j)] times [(i j), (a d)].
+    left = gram[first, second].reshape(len(first), features**2)
+    sums = left @ inner.reshape(paths**2, features**2).T
+
+    def contracted(b, c, a, d):
+        """Sum over features; the blocks of both matrices are each other's transposes."""
+        low, high = np.minimum(b, c), np.maximum(b, c)
+        row = low * paths - low * (low - 1) // 2 + high - low
+        return sums[row, np.where(b > c, d * paths + a, a * paths + d)]
+
+    a, b, c, d = first[:, None], second[:, None], first[None], second[None]
+    return contracted(b, c, a, d) + contracted(a, c, b, d) + contracted(b, d, a, c) + contracted(a, d, b, c)

@@ -1,0 +1,93 @@
+"""What is solved: rows padded and rotated, pairs of kernels stored or not, the Hessian formed or not."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention.compiling import quick_jit
+from statmech_attention.theory.coordinates import full_rank
+from statmech_attention.theory.energies import FeatureEnergy, PairEnergy, pair_products
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
+from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.problem import Problem
+from statmech_attention.theory.rows import Reduced, reduced
+
+METHODS = ("auto", "dense", "products")
+_PRODUCTS_PER_STEP = 20  # 12 to 19 were counted on one-shot images seen along 64 paths
+_LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
+_LARGEST_PAIRS = 2**22  # entries of the pairs' kernels
+
+
+def prepared(problem: Problem, method: str) -> tuple[Action, bool]:
+    """The action to minimise, and whether its Hessian is formed."""
+    problem = problem.padded()
+    rows = Reduced(kernel_inputs(problem.attentioned), problem.labels.reshape(-1))
+    dense = is_dense(method, rows.inputs)
+    if dense and pairs_pay(rows.inputs):  # rows are so few that the number of features does not matter
+        return _action(pair_energy(rows, problem), problem), dense
+    rows = reduced(problem.attentioned, problem.labels)
+    dense = is_dense(method, rows.inputs)
+    energy = pair_energy(rows, problem) if dense and pairs_pay(rows.inputs) else feature_energy(rows, problem)
+    return _action(energy, problem), dense
+
+
+def _action(energy, problem: Problem) -> Action:
+    return Action.of(energy, problem.architecture, full_rank(problem.architecture))
+
+
+def feature_energy(rows: Reduced, problem: Problem) -> FeatureEnergy:
+    """The energy of a problem from these rows' features."""
+    scale = jnp.asarray(kernel_scale(problem.attentioned, problem.variance), float)
+    return FeatureEnergy(**_numbers(rows, problem), inputs=jnp.swapaxes(rows.inputs, 1, 2), scale=scale)
+
+
+def pair_energy(rows: Reduced, problem: Problem) -> PairEnergy:
+    """The energy of a problem from these rows' kernels of all pairs of paths."""
+    scale = kernel_scale(problem.attentioned, problem.variance)
+    return PairEnergy(**_numbers(rows, problem), products=scale * _triangles(rows.inputs))
+
+
+def all_pairs(problem: Problem) -> PairEnergy:
+    """The energy from the problem's own rows, for samplers: built without a compilation, one pair after another."""
+    inputs = problem.attentioned
+    rows = Reduced(kernel_inputs(inputs), problem.labels.reshape(-1))
+    scaled = np.sqrt(kernel_scale(inputs, problem.variance)) * np.asarray(rows.inputs)
+    lower = np.tril_indices(len(scaled))
+    products = np.stack([product[lower] for product in pair_products(scaled, scaled)])
+    return PairEnergy(**_numbers(rows, problem), products=jnp.asarray(products))
+
+
+def _numbers(rows: Reduced, problem: Problem) -> dict[str, Float[Array, "..."]]:
+    """Fields that all energies have."""
+    count = problem.examples * problem.attentioned.chain.outputs
+    numbers = {"temperature": problem.temperature, "count": count, "outside": rows.outside}
+    return {"labels": rows.labels} | {name: jnp.asarray(number, float) for name, number in numbers.items()}
+
+
+@quick_jit()
+def _triangles(inputs: Float[Array, "rows paths features"]) -> Float[Array, "pairs entries"]:
+    """Lower triangles of the kernels of all pairs of paths, both orders of a pair together."""
+    first, second = np.triu_indices(inputs.shape[1])
+    kernels = jnp.einsum("mki,nki->kmn", inputs[:, first], inputs[:, second])
+    kernels = jnp.where((first < second)[:, None, None], kernels + kernels.transpose(0, 2, 1), kernels)
+    rows, columns = np.tril_indices(inputs.shape[0])
+    return kernels[:, rows, columns]
+
+
+def pairs_pay(inputs: Float[Array, "rows paths features"]) -> bool:
+    """True if stored kernels of all pairs of paths make a dense Hessian cheaper."""
+    rows, paths, features = inputs.shape
+    pairs = paths * (paths + 1) // 2
+    return pairs * rows**2 <= min(_LARGEST_PAIRS, (paths * features) ** 2 // 2)
+
+
+def is_dense(method: str, inputs: Float[Array, "rows paths features"]) -> bool:
+    """True if forming the Hessian costs less than the products that would replace it."""
+    if method != "auto":
+        return method == "dense"
+    rows, paths, features = inputs.shape
+    size, pairs = paths * features, paths * (paths + 1) // 2
+    # The energy's share, its way to the coordinates, and the eigenvectors.
+    hessian = paths**4 * (features**2 + pairs) + size**2 * rows + 8 * pairs**3
+    product = 2 * rows**2 * (size + rows)
+    return hessian < _PRODUCTS_PER_STEP * product and size**2 + paths**4 < _LARGEST_HESSIAN
