@@ -20,7 +20,7 @@ from benchmarks import problems
 from benchmarks.timing import twice
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import full_rank
-from statmech_attention.theory.derivatives import action_of, action_problem
+from statmech_attention.theory.prepared import prepared
 
 SMALL = 1e-8
 OURS = ("auto", "dense", "products")
@@ -57,13 +57,13 @@ def make(name: str, attentioned, labels, temperature: float):
     factors = full_rank(Architecture.of(attentioned.layers, 1.0))
     problem = sma.Problem(attentioned, labels, width=1.0, temperature=temperature)
 
-    def action(point, problem):
-        return action_of(_good_coordinates(point, factors.chain) if plain else point, problem, factors)
+    def action(point, landscape):
+        return landscape.value(_good_coordinates(point, factors.chain) if plain else point)
 
     rival = RIVALS[name](action, factors.coordinates)
 
     def minimise(width, most):
-        count, value, gradient = rival(action_problem(problem.replace(width=width), "auto")[0], most)
+        count, value, gradient = rival(prepared(problem.replace(width=width), "auto")[0], most)
         return Run(int(count), float(value), float(gradient))
 
     return minimise

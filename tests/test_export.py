@@ -140,5 +140,5 @@ def test_corrections_and_training():
 def _arguments(solution):
     problem = solution.problem
     factors = sma.theory.coordinates.full_rank(problem.architecture)
-    data = sampling._density.posterior_density(problem)
-    return jnp.zeros(factors.coordinates), data, None, factors
+    action = sampling._density.posterior_density(problem, factors).action
+    return jnp.zeros(factors.coordinates), action, None

@@ -13,8 +13,11 @@ from attention_book.one_shot import masked_outputs, path_contributions
 from statmech_attention import pruning
 from statmech_attention.layers.chains import order_parameters_on
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory import coordinates, derivatives
+from statmech_attention.theory import coordinates
 from statmech_attention.theory.coordinates import point_of
+from statmech_attention.theory.kernels import kernel_inputs
+from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.rows import Reduced
 
 
@@ -71,8 +74,8 @@ def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiati
     whole = sma.Problem(xi, labels, **chain.physics)
     assert float(sma.theory.action(whole, overlaps)) == pytest.approx(by_loops, rel=1e-10)
 
-    flat = Reduced(derivatives.kernel_inputs(xi), jnp.asarray(labels).reshape(-1))
-    problem = derivatives.action_on(flat, None, whole)
+    flat = Reduced(kernel_inputs(xi), jnp.asarray(labels).reshape(-1))
+    landscape = Action.of(feature_energy(flat, whole), whole.architecture, factors)
     direction = jnp.asarray(np.random.default_rng(1).normal(size=point.shape))
 
     @jax.jit
@@ -80,9 +83,9 @@ def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiati
         def action(point):
             return sma.theory.action(whole, coordinates.order_parameters(point, factors))
 
-        value, gradient, dense = derivatives.dense_hessian(point, problem, factors)
-        other, slope, curvature = derivatives.factored_derivatives(point, problem, factors)
-        product = derivatives.hessian_product(direction, curvature, problem, factors)
+        value, gradient, dense = landscape.dense(point)
+        other, slope, curvature = landscape.factored(point)
+        product = landscape.product(direction, curvature)
         wanted, bent = jax.jvp(jax.grad(action), (point,), (direction,))
         return (value, gradient, dense.hessian @ direction), (other, slope, product), (action(point), wanted, bent)
 

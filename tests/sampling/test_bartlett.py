@@ -11,7 +11,7 @@ from scipy.stats import wishart
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
-from statmech_attention.sampling._density import posterior_density, potential
+from statmech_attention.sampling._density import posterior_density
 from statmech_attention.theory import coordinates
 
 HEADS, WIDTHS, VARIANCES = (2, 2), (7, 4, 5), (0.8, 1.5, 0.6, 1.2)
@@ -26,7 +26,7 @@ order_parameters = jax.jit(lambda point: coordinates.order_parameters(point, FAC
 def log_prior(point):
     widths = jnp.asarray(LAYOUT.widths)
     constant = _bartlett.prior_constant(LAYOUT.widths, FACTORS)
-    terms = _bartlett.chain_potential(point, widths, FACTORS) + coordinates.order_one(point, FACTORS)
+    terms = coordinates.half_entropy(point, widths, FACTORS) + coordinates.order_one(point, FACTORS)
     return -terms - constant
 
 
@@ -55,12 +55,12 @@ def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
     rng = np.random.default_rng(4)
     numbers = {"layers": HEADS, "width": WIDTHS, "temperature": 0.3, "variance": VARIANCES}
     problem = sma.Problem(rng.normal(size=(5, 4, 3)), rng.normal(size=5), **numbers)
-    data = posterior_density(problem)
+    potential = posterior_density(problem, FACTORS).action.potential
     gaps = []
     for point in jnp.asarray(0.5 * rng.normal(size=(2, FACTORS.coordinates))):
         order_parameters = coordinates.order_parameters(point, coordinates.full_rank(LAYOUT))
         action = sma.theory.action(problem, order_parameters)
-        gaps.append(2 * potential(point, data, FACTORS) - max(WIDTHS) * action)
+        gaps.append(2 * potential(point) - max(WIDTHS) * action)
         gaps[-1] -= 2 * sum(i * point[start + i] for start, size in ((0, 4), (10, 2)) for i in range(size))
     assert float(gaps[0]) == pytest.approx(float(gaps[1]), rel=1e-10)
 

@@ -28,7 +28,7 @@ def one_path(width):
 def grid(width):
     """The posterior on a grid around its mode. Where the grid lies does not matter, only that it is wide enough."""
     found, _ = one_path(width)
-    around = gaussians_at_modes(found, posterior_density(found), bartlett(found.architecture))
+    around = gaussians_at_modes(found, posterior_density(found, bartlett(found.architecture)))
     return problem.on_a_grid(width, VARIANCES, around.mode[0], around.root[0])
 
 

@@ -26,14 +26,14 @@ def problem():
 @pytest.fixture(params=["action", "automatic"])
 def data(request, problem):
     """Both ways to the Hessian at a mode."""
-    found = _density.posterior_density(problem)
-    return found if request.param == "action" else found._replace(action=None)
+    found = _density.posterior_density(problem, _bartlett.bartlett(problem.architecture))
+    return found if request.param == "action" else found._replace(search=None)
 
 
 def plain(point, problem, factors):
     """The potential by automatic differentiation alone."""
     energy = sma.theory.energy(problem, order_parameter(point, factors))
-    chain = _bartlett.chain_potential(point, jnp.full(3, WIDTH), factors) + coordinates.order_one(point, factors)
+    chain = coordinates.half_entropy(point, jnp.full(3, WIDTH), factors) + coordinates.order_one(point, factors)
     return chain + 0.5 * len(problem.labels) * energy
 
 
@@ -45,14 +45,13 @@ def derivatives(point, problem, factors):
 
 
 def test_value_gradient_and_hessian_agree_with_automatic_differentiation(problem):
-    data = _density.posterior_density(problem)
     factors = _bartlett.bartlett(problem.architecture)
+    potential = _density.posterior_density(problem, factors).action.potential
     point = 0.3 * jnp.asarray(np.random.default_rng(6).normal(size=factors.coordinates))
 
     @jax.jit
     def found(point):
-        value, gradient = jax.value_and_grad(_density.potential)(point, data, factors)
-        return value, gradient, _density.hessian(lambda p: _density.potential(p, data, factors), point)
+        return *jax.value_and_grad(potential)(point), _density.hessian(potential, point)
 
     value, gradient, curvature = found(point)
     wanted = derivatives(point, problem, factors)
@@ -63,7 +62,7 @@ def test_value_gradient_and_hessian_agree_with_automatic_differentiation(problem
 
 def test_the_mode_is_one_and_its_root_whitens(problem, data):
     factors = _bartlett.bartlett(problem.architecture)
-    found = jax.tree.map(lambda leaf: leaf[0], gaussians_at_modes(problem, data, factors))
+    found = jax.tree.map(lambda leaf: leaf[0], gaussians_at_modes(problem, data))
     _, gradient, hessian = derivatives(found.mode, problem, factors)
     np.testing.assert_allclose(gradient, 0.0, atol=1e-5)
     curvature = found.root.T @ hessian @ found.root

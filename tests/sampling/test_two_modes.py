@@ -72,7 +72,7 @@ NUMBERS = 0.999, 0.5, 100, 10, 0.05  # correlation, signal, P, N, T
 def test_modes_are_at_the_minima_and_as_heavy():
     problem = two_paths(*NUMBERS)
     factors = bartlett(problem.architecture)
-    found = gaussians_at_modes(problem, posterior_density(problem), factors)
+    found = gaussians_at_modes(problem, posterior_density(problem, factors))
     mass = found.logdet - found.potential
     basins = [float(sma.log_evidence(one, corrected=True)) for one in sma.minima(problem)]
     assert len(found.mode) == len(basins) == 2

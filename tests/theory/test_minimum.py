@@ -68,6 +68,27 @@ def test_a_second_derivative_is_the_slope_of_the_first():
     np.testing.assert_allclose(jax.jit(jax.hessian(evidence))(at), wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["dense", "products"])
+@pytest.mark.parametrize("outputs", [(), (2,)])
+def test_second_derivatives_of_predictions_are_slopes_of_the_first(method, outputs):
+    """These need the second derivative of the minimum itself, which the evidence does not."""
+    rng = np.random.default_rng(3)
+    values, labels, test = rng.normal(size=(3, 2, 2)), rng.normal(size=(3, *outputs)), rng.normal(size=(2, 2, 2))
+    layers = (2, *map(sma.Outputs, outputs))
+
+    @jax.jit
+    def observed(logs):
+        numbers = {"width": 3.0, "temperature": jnp.exp(logs[0]), "variance": (jnp.exp(logs[1]), 1.0, 1.0)}
+        solution = sma.solve(sma.Problem(values, labels, layers=layers, **numbers), method=method, **SOLVING)
+        return jnp.append(solution.predict(test).mean.sum(), solution.order_parameter[0])
+
+    at, slopes = jnp.array([-1.0, 0.3]), jax.jit(jax.jacrev(observed))
+    wanted = np.stack([(slopes(at + STEP * e) - slopes(at - STEP * e)) / (2 * STEP) for e in np.eye(2)], axis=-1)
+    found = jax.jit(jax.jacfwd(jax.jacrev(observed)))(at)
+    assert np.max(np.abs(wanted)) > 0.05
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_where_it_started_from_has_no_derivative(plain):
     values, labels, *_ = drawn()
     problem = sma.Problem(values, labels, layers=HEADS, width=4.0, temperature=0.1)

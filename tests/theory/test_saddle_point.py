@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
-from statmech_attention.theory import derivatives, minimum
+from statmech_attention.theory import energies
 from statmech_attention.theory.rows import reduced
 
 # The problem most tests share, so that it is compiled once: six examples, four paths, five features.
@@ -95,22 +95,22 @@ def test_one_path_and_one_example_solve_a_scalar_equation(width, label, temperat
 def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch):
     rng, heads = np.random.default_rng(6), (2, sma.SkipHeads(1), sma.Outputs(2))
     problem = rng.normal(size=(9, 4, 4)), rng.normal(size=(9, 2))
-    used, product = [], derivatives.hessian_product
+    used, product = [], energies._between_paths
 
-    def watched(vector, curvature, problem, factors):
-        used.append(problem.inputs.dtype)
-        return product(vector, curvature, problem, factors)
+    def watched(one, other):
+        used.append(other.dtype)
+        return product(one, other)
 
     def solved(largest_double):
-        monkeypatch.setattr(minimum, "_LARGEST_DOUBLE", largest_double)
+        monkeypatch.setattr(energies, "_LARGEST_INPUTS", largest_double)
         jax.clear_caches()
         used.clear()
         return sma.solve(sma.Problem(*problem, layers=heads, width=5.0, temperature=0.1), method="products"), set(used)
 
-    monkeypatch.setattr(derivatives, "hessian_product", watched)
+    monkeypatch.setattr(energies, "_between_paths", watched)
     (double, one), (single, other) = solved(2**24), solved(0)
     jax.clear_caches()
-    assert one == {jnp.dtype("float64")} and other == {jnp.dtype("float32")}
+    assert one == {jnp.dtype("float64")} and other == {jnp.dtype("float64"), jnp.dtype("float32")}
     np.testing.assert_allclose(single.order_parameter, double.order_parameter, rtol=0, atol=1e-7)
 
 

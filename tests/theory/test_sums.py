@@ -7,7 +7,7 @@ import pytest
 
 import statmech_attention as sma
 from statmech_attention.sampling._bartlett import bartlett
-from statmech_attention.sampling._density import posterior_density, potential
+from statmech_attention.sampling._density import posterior_density
 from statmech_attention.sampling._outputs import cross_kernels, output
 from statmech_attention.theory.coordinates import order_parameter
 
@@ -73,14 +73,15 @@ def test_the_posterior_of_a_reduced_problem_is_that_of_its_examples():
     test = sma.AttentionedInputs(jnp.asarray(VALUES[:3]), CHAINS["outputs"])
 
     def told(problem):
-        data, factors = posterior_density(problem), bartlett(problem.architecture)
+        factors = bartlett(problem.architecture)
+        action = posterior_density(problem, factors).action
         point = jnp.asarray(0.3 * np.random.default_rng(6).normal(size=factors.coordinates))
         kernels = cross_kernels(problem.attentioned, test, problem.variance)
 
         @jax.jit
         def numbers(point):
-            density = jax.value_and_grad(potential)(point, data, factors)
-            return density, output(order_parameter(point, factors), data, kernels)
+            density = jax.value_and_grad(action.potential)(point)
+            return density, output(order_parameter(point, factors), action.energy, kernels)
 
         return numbers(point)
 

@@ -29,15 +29,15 @@ from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.coordinates import point_of
-from statmech_attention.theory.derivatives import width_numbers
+from statmech_attention.theory.energies import Energy
 from statmech_attention.theory.kernels import check_order_parameter, check_semi_definite
-from statmech_attention.theory.minimum import ActionMinimum
+from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.minimum import ActionMinimum, minimise
 from statmech_attention.theory.problem import Problem, need_problem
-from statmech_attention.theory.trust_region import Minimum, Outcome, exact_step, minimise, truncated_step
+from statmech_attention.theory.trust_region import Outcome
 
 _NAMES = ("noise", "signal", "offset", "examples", "features", "width", "temperature", "variance")
 _MOST_DENSE = 120  # coordinates whose Hessian is formed
-_MAX_PRODUCTS = 200
 
 
 class SolvablePrediction(NamedTuple):
@@ -365,54 +365,19 @@ def _predict(model, order_parameter) -> SolvablePrediction:
     return SolvablePrediction(slope, offset, spread, 1 / at.g - model.temperature, accuracy, error)
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SolvableEnergy(Energy):
+    """$P E(U)$ by (I3) and (I4)."""
+
+    model: SolvableModel
+
+    def value(self, overlap):
+        return self.model.examples * _energy(self.model, overlap)
+
+
 @quick_jit()
 def _solve(model: SolvableModel, start, tolerance, max_steps) -> ActionMinimum:
-    factors = coordinates.full_rank(model.architecture)
-    size = 1 + jnp.abs(jax.lax.stop_gradient(_action(start, model)))
-    minimum = _minimum(model, start, tolerance * size, max_steps)
-    overlaps = coordinates.order_parameters(minimum.point, factors)
-    alpha, shares, _ = width_numbers(model.examples, model.architecture)
-    energy, bulk = _energy(model, overlaps[0]), coordinates.entropy(minimum.point, shares, factors)
-    return ActionMinimum(minimum._replace(value=bulk + alpha * energy), overlaps, energy, bulk)
-
-
-def _action(point, model: SolvableModel):
-    factors = coordinates.full_rank(model.architecture)
-    alpha, shares, _ = width_numbers(model.examples, model.architecture)
-    return coordinates.entropy(point, shares, factors) + alpha * _energy(
-        model, coordinates.order_parameter(point, factors)
-    )
-
-
-def _product(model, point, vector):
-    return jax.jvp(lambda one: jax.grad(_action)(one, model), (point,), (vector,))[1]
-
-
-@jax.custom_jvp
-def _minimum(model: SolvableModel, start, tolerance, max_steps) -> Minimum:
-    dense = start.size <= _MOST_DENSE
-
-    def derivatives(point):
-        value, gradient = jax.value_and_grad(_action)(point, model)
-        return value, gradient, jax.hessian(_action)(point, model) if dense else point
-
-    def step(gradient, curvature, radius):
-        if dense:
-            return exact_step(gradient, curvature, radius)
-        product = partial(_product, model, curvature)
-        return truncated_step(gradient, product, jnp.ones_like(gradient), radius, _MAX_PRODUCTS, tolerance)
-
-    return minimise(derivatives, step, start, tolerance, max_steps)._replace(curvature=None)
-
-
-@_minimum.defjvp
-def _minimum_tangent(primals, tangents):
-    """The implicit function theorem, as in `theory.minimum`; NaN where the minimisation did not converge."""
-    model, *_ = primals
-    found = _minimum(*primals)
-    tilt = jax.jvp(lambda model: jax.grad(_action)(found.point, model), (model,), tangents[:1])[1]
-    change = jnp.linalg.solve(jax.hessian(_action)(found.point, model), tilt)
-    change = -jnp.where(found.outcome == Outcome.CONVERGED, 1.0, jnp.nan) * change
-    zero = jnp.zeros_like(found.value)
-    whole = [np.zeros(number.shape, jax.dtypes.float0) for number in (found.steps, found.outcome)]
-    return found, Minimum(change, zero, zero, *whole, None)
+    action = Action.of(SolvableEnergy(model), model.architecture, coordinates.full_rank(model.architecture))
+    size = 1 + jnp.abs(jax.lax.stop_gradient(action.value(start)))
+    return minimise(action, start, tolerance * size, max_steps, start.size <= _MOST_DENSE)

@@ -130,7 +130,7 @@ class FeatureEnergy(_KernelEnergy):
         return self.scale * (self.inputs @ overlap).reshape(rows, -1) @ self.inputs.reshape(rows, -1).T
 
     def derivatives(self, overlap):
-        r"""By $u = Z^\top v$: the curvature is $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$ in all orders of pairs."""
+        r"""With $u = Z^\top v$ the curvature is $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$, in all orders."""
         regression = self.regression(overlap)
         rows, features, paths = self.inputs.shape
         flat = self.inputs.reshape(rows, -1)
