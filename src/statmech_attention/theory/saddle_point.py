@@ -110,7 +110,11 @@ def solve_sweep(
 
 
 def _from_wide_to_narrow(
-    action: Action, temperatures: Float[Array, " temperatures"], architectures: list, options: tuple, dense: bool
+    action: Action,
+    temperatures: Float[Array, " temperatures"],
+    architectures: list,
+    options: tuple[float, int],
+    dense: bool,
 ) -> ActionMinimum:
     """The minima at all widths, each started on the line in $\\ln N$ through those at the two next larger ones."""
     widest = [architecture.widest for architecture in architectures]
@@ -149,7 +153,7 @@ def check_options(tolerance, max_steps, method) -> None:
 def solution_of(found: ActionMinimum, problem: Problem, start: str = "prior", starts: int = 1) -> Solution:
     """The minimum together with the problem that it solves."""
     least = found.minimum
-    energy = found.nats / problem.examples
+    energy = found.nats / (problem.examples if problem.count is None else problem.count)
     reached = (least.value, energy, found.entropy, least.gradient_norm, least.steps, least.outcome)
     return Solution(problem, found.order_parameters, *reached, start, starts)
 
