@@ -81,14 +81,14 @@ class Problem:
         vars(self).update(zip(_FIELDS, parts, strict=True))
 
     @property
-    def examples(self) -> int:
+    def examples(self) -> "int | Float[Array, '*batch']":
         """$P$, the number of examples: more than the rows of a reduced problem, fewer than those of a padded one."""
         if self.count is None:
             return self.labels.shape[-1 - len(self.attentioned.chain.readout.axes)]
         return int(self.count) if checks.concrete(self.count) and np.ndim(self.count) == 0 else self.count
 
     @property
-    def dropped(self) -> int:
+    def dropped(self) -> "int | Float[Array, '*batch']":
         """Number of labels that have no row, as there are neither inputs nor labels; negative in a padded problem."""
         return (self.examples - self.labels.shape[0]) * self.attentioned.chain.outputs
 

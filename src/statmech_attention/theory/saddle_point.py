@@ -153,7 +153,7 @@ def check_options(tolerance, max_steps, method) -> None:
 def solution_of(found: ActionMinimum, problem: Problem, start: str = "prior", starts: int = 1) -> Solution:
     """The minimum together with the problem that it solves."""
     least = found.minimum
-    energy = found.nats / (problem.examples if problem.count is None else problem.count)
+    energy = found.nats / problem.examples
     reached = (least.value, energy, found.entropy, least.gradient_norm, least.steps, least.outcome)
     return Solution(problem, found.order_parameters, *reached, start, starts)
 
