@@ -288,7 +288,7 @@ class _Response(NamedTuple):
     noise: Array
     q: Array
     p: Array
-    r: Array
+    omega: Array
 
 
 def _response(model: SolvableModel, order_parameter) -> _Response:
@@ -302,9 +302,9 @@ def _response(model: SolvableModel, order_parameter) -> _Response:
     x = _inverse_resolvent(order_parameter, noise, model.temperature, gamma, h)
     c = gamma * h / x
     v = _renormalised(order_parameter, noise, c)
-    p, r = c * jnp.sum((signal @ v) * offset), c * jnp.sum((offset @ v) * offset)
-    q = c * jnp.sum((signal @ v) * signal) - p**2 / (1 + r)
-    return _Response(1 / x, c, h, noise, q, p, r)
+    p, omega = c * jnp.sum((signal @ v) * offset), c * jnp.sum((offset @ v) * offset)
+    q = c * jnp.sum((signal @ v) * signal) - p**2 / (1 + omega)
+    return _Response(1 / x, c, h, noise, q, p, omega)
 
 
 def _renormalised(order_parameter, noise, c):
@@ -355,7 +355,7 @@ def _energy(model, order_parameter):
 @quick_jit()
 def _predict(model, order_parameter) -> SolvablePrediction:
     at = _response(model, order_parameter)
-    slope, offset = at.q / (1 + at.q), at.p / ((1 + at.r) * (1 + at.q))
+    slope, offset = at.q / (1 + at.q), at.p / ((1 + at.omega) * (1 + at.q))
     change = order_parameter @ at.noise @ order_parameter
     fall = jax.jvp(partial(_misfit, model), (order_parameter,), (change,))[1]
     spread = -model.examples / model.features * at.h * fall
