@@ -152,6 +152,20 @@ def test_address_is_where_the_checkout_came_from(tmp_path, said, wanted):
     assert page_notebooks.address({"repository": {"url": ""}}, tmp_path) == wanted
 
 
+@pytest.mark.parametrize(
+    ("run", "outcome", "problems"),
+    [
+        ("runs/pruning", "Holds.", []),
+        ("theory/choosing_paths", "Holds.", []),
+        ("refitted (removed)", "Holds.", ["refitted (removed) is neither a page nor a run"]),
+        ("runs/refitted", "Holds.", ["no record of runs/refitted"]),
+        ("runs/pruning", "(not run yet)", ["no outcome yet"]),
+    ],
+)
+def test_claims_have_a_run_and_an_outcome(run, outcome, problems):
+    assert check_book.unrun({"run": run, "outcome": outcome}, ROOT) == problems
+
+
 def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
     for name, most in {"WORDS": 3, "PAGES": 1, "VISIBLE": 0, "COLUMNS": 3}.items():
         monkeypatch.setattr(check_book, name, most)
@@ -182,6 +196,7 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
     wanted = [
         "the page was not built",
         "claims.yaml: 'x' lacks rule",
+        "claims.yaml: 'x': r is neither a page nor a run",
         "index.html: not there",
         "an error in a cell",
         "messages on standard error",

@@ -92,6 +92,9 @@ def claims(root: Path) -> list[str]:
         for one in said.get("claims") or []
         if CLAIM - set(one)
     ]
+    problems += [
+        f"claims.yaml: {one['claim']!r:.60}: {what}" for one in said.get("claims") or [] for what in unrun(one, root)
+    ]
     if said.get("bounds"):
         cache, pages = notebooks(root)
         for page, bounds in said["bounds"].items():
@@ -101,6 +104,21 @@ def claims(root: Path) -> list[str]:
             for name, bound in bounds.items():
                 if (problem := outside(numbers.get(name), bound)) is not None:
                     problems.append(f"claims.yaml, {page}: {name} is {problem}, claimed {bound}")
+    return problems
+
+
+def unrun(claim: dict, root: Path) -> list[str]:
+    """Say what a claim lacks: a page, or a run with a record, and an outcome."""
+    problems, run = [], str(claim.get("run", ""))
+    if run.startswith("runs/"):
+        lines = yaml.safe_load((root / "workflow" / "runs.yaml").read_text(encoding="utf-8"))["runs"]
+        folders = {str(line["record"]).partition("/")[0].partition("{")[0] for line in lines if line["run"] == run[5:]}
+        if not any(list((root / "results").glob(f"{folder}*/*.nc")) for folder in folders):
+            problems.append(f"no record of {run}")
+    elif not (root / "book" / f"{run}.md").is_file():
+        problems.append(f"{run} is neither a page nor a run")
+    if "not run yet" in str(claim.get("outcome", "")):
+        problems.append("no outcome yet")
     return problems
 
 
