@@ -1,0 +1,232 @@
+r"""The action (11) without paths, in features of every level, and its minimum.
+
+With the features of `theory.features`, $D_l = d d^\top / N$ above a layer and $U = \sigma_a^2 F F^\top$ of
+the outputs, the layer's values bring
+
+    C = sigma_l^2 (sum_s A_s D A_s^T + rest (x) U),      Psi = C c chol(c^T C c)^{-T},
+
+where `rest` is what the features above leave out, at its prior. Beside a skip with $A_0$, let
+$\Phi = \mathrm{chol}(D)$, the features above in orthonormal coordinates $\phi$; what has passed values has
+the coordinates $M \phi + f \epsilon$ with fresh noise $\epsilon$. Then, as in (K5),
+
+    D_{l-1} = A_0 D A_0^T + rest_0 (x) U + A_0 Phi M^T Psi^T + (..)^T + C + Psi (M M^T + f f^T - 1) Psi^T,
+    S - S_0 = sum_l (N_l / N_max) (|M|^2 + |f|^2 - 2 ln det f - r) + alpha E,
+    K = sigma_0^2 (sum_i X_i D_0 X_i^T + rest (x) U).
+
+With all features this is (11) exactly, for any number of paths.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.scipy.linalg import solve_triangular
+from jax.scipy.sparse.linalg import cg
+from jaxtyping import Array, Float
+
+from statmech_attention.compiling import quick_jit
+from statmech_attention.theory.features import Features
+from statmech_attention.theory.regression import Regression
+
+_MEMORY = 20  # pairs of steps and gradients
+_POLISH = 5
+_CLOSE = 1e-2  # gradient from which Newton's steps lead to the minimum
+_PRODUCTS = 100
+
+
+class Numbers(NamedTuple):
+    r"""What the action depends on beside the features; all can be differentiated.
+
+    `variances` are $(\sigma_L^2, .., \sigma_1^2)$ and `shares` $N_l / N_{max}$ in the same order; `ends`
+    are $\sigma_0^2, \sigma_a^2$ and the share of the readout; `unit` is $N_{max}$.
+    """
+
+    labels: Float[Array, "examples outputs"]
+    temperature: Float[Array, ""]
+    variances: Float[Array, " layers"]
+    shares: Float[Array, " layers"]
+    ends: Float[Array, "3"]
+    unit: Float[Array, ""]
+
+
+class Point(NamedTuple):
+    """Coordinates, zero at infinite width: of $F$ of the outputs, of $f$ and, beside skips, of $M$ of every level.
+
+    Of $F$ and $f$, lower triangles, the logarithm of the diagonal; what is above does not matter.
+    """
+
+    outputs: Float[Array, "outputs outputs"]
+    factor: Float[Array, "layers rows rows"]
+    shift: Float[Array, "layers rows rows"] | None
+
+
+class Seen(NamedTuple):
+    """One level at a point, for new inputs: `whitened` is $c\\, \\mathrm{chol}(c^\\top C c)^{-\\top}$."""
+
+    whitened: Float[Array, "rows rows"]
+    psi: Float[Array, "rows rows"]
+    moment: Float[Array, "rows rows"]
+    lifted: Float[Array, "rows rows"] | None  # chol(D)^-T M^T
+    gram: Float[Array, "rows rows"]  # above
+
+
+def prior_point(features: Features, outputs: int) -> Point:
+    """Coordinates of infinite width."""
+    square = jnp.zeros((len(features.layers.basis), features.size * outputs, features.size * outputs))
+    return Point(jnp.zeros((outputs, outputs)), square, None if features.layers.kept is None else square)
+
+
+def triangle(coordinates: Float[Array, "rows rows"]) -> Float[Array, "rows rows"]:
+    """A lower triangle with a positive diagonal."""
+    return jnp.tril(coordinates, -1) + jnp.diag(jnp.exp(jnp.diagonal(coordinates)))
+
+
+def descend(point: Point, numbers: Numbers, features: Features):
+    r"""$U$ of the outputs, $D_0$, the cost of all levels, and `Seen` of each."""
+    outputs = triangle(point.outputs)
+    top = numbers.ends[1] * outputs @ outputs.T
+    step = partial(_step, top=top)
+    start = jnp.kron(jnp.eye(features.size), top)
+    gram, (costs, seen) = jax.lax.scan(
+        step, start, (features.layers, point.factor, point.shift, numbers.variances, numbers.shares)
+    )
+    return top, gram, numbers.ends[2] * _cost(outputs) + jnp.sum(costs), seen
+
+
+def _step(gram, layer, top):
+    """(K5): the Gram matrix of the features below a layer."""
+    level, coordinates, shift, variance, share = layer
+    ones = jnp.eye(len(top))
+    factor, basis = triangle(coordinates), jnp.kron(level.basis, ones)
+    fresh = variance * (_mapped(level.values, gram, len(top)) + jnp.kron(level.values_rest, top))
+    image = fresh @ basis
+    half = jnp.linalg.cholesky(basis.T @ image + jnp.diag(jnp.repeat(level.spare, len(top))))
+    psi = solve_triangular(half, image.T, lower=True).T
+    moment = factor @ factor.T - jnp.eye(len(half))
+    cost, found, lifted = _cost(factor), fresh, None
+    if shift is not None:
+        root, along = jnp.linalg.cholesky(gram), jnp.kron(level.kept, ones)
+        moment, cost = moment + shift @ shift.T, cost + jnp.sum(shift**2)
+        cross = (along @ root @ shift.T) @ psi.T
+        found = found + along @ gram @ along.T + jnp.kron(level.kept_rest, top) + cross + cross.T
+        lifted = solve_triangular(root, shift.T, lower=True, trans=1)
+    whitened = solve_triangular(half, basis.T, lower=True).T
+    return found + psi @ moment @ psi.T, (share * cost, Seen(whitened, psi, moment, lifted, gram))
+
+
+def _mapped(maps: Float[Array, "seeds below above"], gram, outputs: int):
+    r"""$\sum_s A_s D A_s^\top$, every $A_s$ the same for all outputs."""
+    seeds, below, above = maps.shape
+    half = (maps.reshape(-1, above) @ gram.reshape(above, -1)).reshape(seeds, below * outputs, above, outputs)
+    found = jnp.tensordot(half, maps, ((0, 2), (0, 2)))
+    return jnp.swapaxes(found, 1, 2).reshape(below * outputs, below * outputs)
+
+
+def _cost(factor: Float[Array, "rows rows"]):
+    """Entropy of a level beyond its smallest one."""
+    return jnp.sum(factor**2) - 2 * jnp.sum(jnp.log(jnp.diagonal(factor))) - len(factor)
+
+
+def kernel_of(top, gram, variance, features: Features):
+    """$K$ of all pairs (example, output)."""
+    outputs, (examples, _, count) = len(top), features.seen.shape
+    half = jnp.tensordot(features.seen, gram.reshape(count, outputs, count, outputs), 1)  # p i c b d
+    found = jnp.einsum("picbd,qib->pcqd", half, features.seen).reshape(examples * outputs, -1)
+    return variance * (found + jnp.kron(features.rest, top))
+
+
+def excess_action(point: Point, numbers: Numbers, features: Features):
+    """$S - S_0$, and the regression on the labels."""
+    top, gram, cost, _ = descend(point, numbers, features)
+    kernel = kernel_of(top, gram, numbers.ends[0], features)
+    regression = Regression.of(kernel, numbers.temperature, numbers.labels.reshape(-1))
+    return cost + regression.nats / numbers.unit, regression
+
+
+@quick_jit()
+def _value_and_slope(point: Point, numbers: Numbers, features: Features):
+    return jax.value_and_grad(lambda point: excess_action(point, numbers, features)[0])(point)
+
+
+class Lowest(NamedTuple):
+    """The end of a minimisation; its gradient where the entropy's Hessian is one at infinite width."""
+
+    point: Point
+    action: float
+    gradient_norm: float
+    steps: int
+
+
+def lowest(start: Point, numbers: Numbers, features: Features, tolerance: float, max_steps: int) -> Lowest:
+    """Go down from a point by L-BFGS; where rounding of the action ends it before the tolerance, by Newton's steps."""
+    from scipy.optimize import minimize
+
+    flat, unravel = ravel_pytree(start)
+    weights = np.asarray(ravel_pytree(_weights(start, numbers))[0])
+
+    def value(flat):
+        found, slope = _value_and_slope(unravel(flat / weights), numbers, features)
+        return float(found), np.asarray(ravel_pytree(slope)[0]) / weights
+
+    options = {"maxcor": _MEMORY, "maxiter": max_steps, "maxfun": 2 * max_steps, "ftol": 0.0, "gtol": tolerance}
+    found = minimize(value, np.asarray(flat) * weights, jac=True, method="L-BFGS-B", options=options)
+    point, action, slope, steps = found.x, float(found.fun), found.jac, int(found.nfev)
+    for _ in range(_POLISH):
+        if not tolerance < np.abs(slope).max() < _CLOSE:
+            break
+        step = _newton_step(unravel(point / weights), jnp.asarray(slope), jnp.asarray(weights), numbers, features)
+        nearer = value(point + np.asarray(step))
+        if not np.abs(nearer[1]).max() < np.abs(slope).max():
+            break
+        (action, slope), point, steps = nearer, point + np.asarray(step), steps + 1
+    return Lowest(unravel(point / weights), action, float(np.abs(slope).max()), steps)
+
+
+@quick_jit()
+def _newton_step(point: Point, slope, weights, numbers, features):
+    flat, unravel = ravel_pytree(point)
+
+    def gradient(scaled):
+        action = jax.grad(lambda point: excess_action(point, numbers, features)[0])
+        return ravel_pytree(action(unravel(scaled / weights)))[0] / weights
+
+    product = jax.linearize(gradient, flat * weights)[1]
+    return cg(product, -slope, tol=1e-4, maxiter=_PRODUCTS)[0]
+
+
+def carried(point: Point, frames: Sequence, others: Sequence, passed: Sequence, outputs: int) -> Point:
+    r"""A point in other features, of which the first are the same: what is new, or lost, is at its prior.
+
+    `frames` have the orthonormal directions of every level at infinite width, of the point and of
+    the `others`, `passed` the Gram matrices that they are orthonormal in, all of them for as many
+    features as the level has.
+    """
+    factors, shifts = [], []
+    for level, (old, new, gram) in enumerate(zip(frames, others, passed, strict=True)):
+        known = gram[: len(old), : len(new)]
+        overlap = np.kron(old[: len(known)].T @ known @ new[: known.shape[1]], np.eye(outputs))
+        factor = np.asarray(triangle(point.factor[level]))
+        moment = overlap.T @ (factor @ factor.T - np.eye(len(factor))) @ overlap + np.eye(overlap.shape[1])
+        half = np.linalg.cholesky(moment)
+        factors.append(np.tril(half, -1) + np.diag(np.log(np.diagonal(half))))
+        if point.shift is not None:
+            shift, wanted = overlap.T @ np.asarray(point.shift[level]), overlap.shape[1]
+            shifts.append(np.pad(shift, ((0, 0), (0, max(0, wanted - shift.shape[1]))))[:, :wanted])
+    shift = None if point.shift is None else jnp.asarray(np.stack(shifts))
+    return Point(point.outputs, jnp.asarray(np.stack(factors)), shift)
+
+
+def _weights(point: Point, numbers: Numbers) -> Point:
+    """Roots of the entropy's Hessian at infinite width."""
+
+    def of(square, share):
+        return jnp.sqrt(2 * share) * (jnp.ones_like(square) + (jnp.sqrt(2.0) - 1) * jnp.eye(square.shape[-1]))
+
+    shares = numbers.shares[:, None, None]
+    factor = jnp.stack([of(one, share) for one, share in zip(point.factor, numbers.shares, strict=True)])
+    shift = None if point.shift is None else jnp.sqrt(2 * shares) * jnp.ones_like(point.shift)
+    return Point(of(point.outputs, numbers.ends[2]), factor, shift)

@@ -1,0 +1,219 @@
+r"""Features of the backward signals of every level: few numbers that stand for all rows (example, token).
+
+Rows have the Gram matrix $G_l$ of infinite width at level $l$, see `token_rows`. A feature is
+$d_a = \sum_{\mu t} \gamma_{\mu t, a} \delta_{\mu t}$, with $\gamma^\top G_l \gamma = 1$, so that
+
+    delta_{mu t} = sum_a E_{mu t, a} d_a + rest,        E = G_l gamma.
+
+The labels feel a level through $W = \sigma_0^2 N_0^{-1} (R + R Y Y^\top R)$ with
+$R = (K + T)^{-1}$, which the adjoint of (K3) carries from the inputs up,
+
+    O_0[mu t, nu s] = W_{mu nu} x_{mu t} . x_{nu s},        O_{l+1} = sum_s B_s^T O_l B_s.
+
+At every level $\mathrm{tr}(O G) = \mathrm{tr}(W K)$. The features are the leading eigenvectors of
+$O G$, and the eigenvalues left out are what the labels feel of the rest: a balanced truncation, as
+in control theory. With all eigenvectors nothing is left out.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention.theory.token_rows import TokenRows, infinite_width, layer_step, seeded, transposed
+
+_RANK = 1e-12  # relative size of an eigenvalue that is rounding
+_DENSE = 700  # rows of which all eigenvectors are found
+_MORE = 16  # random columns beyond the features that are sought
+_ROUNDS = 3
+_BASIS = 1e-10  # relative size of a direction that values reach
+_SMALLEST = 1e-14
+_WELL = 1e-6  # of all of them, if the features themselves will do
+
+
+class Level(NamedTuple):
+    r"""A layer in terms of features: of its input, `below`, and of its output, `above`.
+
+    Attributes:
+        kept: $\gamma^\top B_0 E$ of the kept seed, or None.
+        values: $\gamma^\top B_s E$ of the others, at a unit variance.
+        kept_rest, values_rest: Gram matrices of what passes the layer from the rest above it, those
+            of values at a unit variance.
+        passed: $\gamma^\top C \gamma$ with the Gram matrix $C$ of all that has passed values.
+    """
+
+    kept: Float[np.ndarray, "below above"] | None
+    values: Float[np.ndarray, "seeds below above"]
+    kept_rest: Float[np.ndarray, "below below"] | None
+    values_rest: Float[np.ndarray, "below below"]
+    passed: Float[np.ndarray, "below below"]
+
+
+class Layers(NamedTuple):
+    """All layers as features have them, one after the other from the readout down, in the same shapes.
+
+    Missing features are added that nothing moves or sees, and missing seeds that are zero. `basis`
+    spans what values can change, in columns the missing ones of which are zero, with a one in
+    `spare`; the others are as in `Level`.
+    """
+
+    kept: Float[Array | np.ndarray, "layers features features"] | None
+    kept_rest: Float[Array | np.ndarray, "layers features features"] | None
+    values: Float[Array | np.ndarray, "layers seeds features features"]
+    values_rest: Float[Array | np.ndarray, "layers features features"]
+    basis: Float[Array | np.ndarray, "layers features features"]
+    spare: Float[Array | np.ndarray, "layers features"]
+
+
+class Features(NamedTuple):
+    r"""All that an action needs of the inputs.
+
+    `seen` is $\sum_t E_{\mu t, a} x_{\mu t} / \sqrt{N_0}$, `rest` the kernel that features leave out,
+    both at a unit variance of projection and readout.
+    """
+
+    layers: Layers
+    seen: Float[Array | np.ndarray, "examples columns features"]
+    rest: Float[Array | np.ndarray, "examples examples"]
+
+    @property
+    def size(self) -> int:
+        """Number of features of every level."""
+        return self.seen.shape[-1]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Features of every level, the most important first, and `levels` between them; all from the readout down."""
+
+    columns: tuple[Float[np.ndarray, "rows _features"], ...]
+    images: tuple[Float[np.ndarray, "rows _features"], ...]
+    values: tuple[Float[np.ndarray, " _features"], ...]
+    total: float
+    kernel: Float[np.ndarray, "examples examples"]
+    levels: tuple[Level, ...]
+
+    @property
+    def most(self) -> int:
+        """The largest number of features of a level."""
+        return max(map(len, self.values))
+
+    def first(self, count: int, rows: TokenRows) -> Features:
+        """The chain of at most `count` features of every level."""
+        count = min(count, self.most)
+        cut = [_cut(level, count) for level in self.levels]
+        seeds = max(len(level.values) for level in cut)
+        skips = any(level.kept is not None for level in cut)
+        spans = [_spanning(level.passed, count) for level in cut]
+        none = np.zeros((0, 0))
+        kept, kept_rest = (
+            np.stack([_grown(none if one is None else one, (count, count)) for one in each])
+            for each in zip(*((level.kept, level.kept_rest) for level in cut), strict=True)
+        )
+        values = np.stack([_grown(level.values, (seeds, count, count)) for level in cut])
+        rests = np.stack([_grown(level.values_rest, (count, count), one=True) for level in cut])
+        image = self.images[-1][:, :count]
+        seen = rows.seen(image)
+        flat = seen.reshape(len(seen), -1)
+        seen, rest = _grown(seen, (*seen.shape[:2], count)), self.kernel - flat @ flat.T
+        basis, spare = (np.stack(each) for each in zip(*spans, strict=True))
+        layers = Layers(kept if skips else None, kept_rest if skips else None, values, rests, basis, spare)
+        return jax.tree.map(jnp.asarray, Features(layers, seen, rest))
+
+    def left_out(self, count: int) -> float:
+        """The largest sum of eigenvalues beyond the first `count` of a level: a change of $2 N S$ to first order."""
+        return max(self.total - float(np.sum(values[:count])) for values in self.values)
+
+
+def ranked_features(rows: TokenRows, labels, temperature, variances, most: int) -> Ranked:
+    """Features of all levels, at most so many of each; two passes of (K3), one down and one up."""
+    grams: list = []
+    kernel = infinite_width(rows, rows, (1.0, *variances[1:]), lambda *one: grams.append(one))
+    felt = _felt(rows, kernel, labels, temperature, variances[0] * variances[-1])
+    total = float(np.sum(felt * grams[-1][1]))
+    back, below = transposed(rows), None
+    found: list = []
+    levels: list = []
+    while grams:
+        layer, gram, through = grams.pop()
+        found.insert(0, _leading(gram, felt, most))
+        columns, images, _ = found[0]
+        if below is not None:
+            levels.insert(0, _level(rows, layer - 1, *below, images, variances[layer]))
+        if grams:
+            across = columns.T @ through @ columns
+            below = columns, across, columns.T @ gram @ columns - across
+            felt, _ = layer_step(back, back, layer, felt, variances[1 + layer])
+    columns, images, values = zip(*found, strict=True)
+    return Ranked(columns, images, values, total, kernel, tuple(levels))
+
+
+def _felt(rows, kernel, labels, temperature, variance) -> Float[np.ndarray, "rows rows"]:
+    """$O_0$, summed over outputs."""
+    resolvent = np.linalg.inv(variance * kernel + temperature * np.eye(len(kernel)))
+    solved = resolvent @ np.asarray(labels, float).reshape(len(kernel), -1)
+    pull = variance * (solved.shape[1] * resolvent + solved @ solved.T)
+    return rows.spread(rows.spread(pull).T).T * (rows.tokens @ rows.tokens.T) / rows.tokens.shape[1]
+
+
+def _leading(gram, felt, most: int):
+    r"""$\gamma$, $E = G \gamma$ and the eigenvalues of the leading eigenvectors of $O G$."""
+    if len(gram) <= _DENSE:
+        sought = np.linalg.eigh(gram)[1]
+    else:
+        sought = np.random.default_rng(0).normal(size=(len(gram), min(len(gram), most + _MORE)))
+        for _ in range(_ROUNDS):
+            sought = np.linalg.qr(felt @ (gram @ sought))[0]
+    image = gram @ sought
+    sizes, vectors = np.linalg.eigh(sought.T @ image)
+    real = sizes > _RANK * sizes[-1]
+    frame = vectors[:, real] / np.sqrt(sizes[real])
+    sought, image = sought @ frame, image @ frame
+    values, vectors = np.linalg.eigh(image.T @ felt @ image)
+    leading = vectors[:, ::-1][:, :most]
+    return sought @ leading, image @ leading, values[::-1][:most]
+
+
+def _level(rows, layer, columns, across, along, images, variance) -> Level:
+    """A layer, from the features' columns below and their images above."""
+    through = np.stack([columns.T @ one for one in seeded(rows, layer, images)])
+    kept = int(rows.chain.layers[layer].keeps)
+    values = through[kept:]
+    rest = across - variance * np.tensordot(values, values, ((0, 2), (0, 2)))
+    beside = (through[0], along - through[0] @ through[0].T) if kept else (None, None)
+    return Level(beside[0], values, beside[1], rest / variance, across)
+
+
+def _cut(level: Level, count: int) -> Level:
+    """The layer between the first features; what the others carried goes to the rest."""
+    few = slice(count)
+    lost = level.values[:, few, count:]
+    rest = level.values_rest[few, few] + np.tensordot(lost, lost, ((0, 2), (0, 2)))
+    kept, beside = level.kept, level.kept_rest
+    if kept is not None and beside is not None:
+        beside = beside[few, few] + kept[few, count:] @ kept[few, count:].T
+        kept = kept[few, few]
+    return Level(kept, level.values[:, few, few], beside, rest, level.passed[few, few])
+
+
+def _grown(array, shape: tuple[int, ...], one: bool = False) -> np.ndarray:
+    """The array in the first corner of a larger one, beyond it zeros, or ones on the diagonal."""
+    found = np.zeros(shape)
+    found[tuple(map(slice, array.shape))] = array
+    if one:
+        beyond = np.arange(len(array), shape[0])
+        found[beyond, beyond] = 1.0
+    return found
+
+
+def _spanning(gram, count: int):
+    """Columns that span a Gram matrix, and which of the `count` are missing."""
+    sizes, vectors = np.linalg.eigh(gram)
+    columns = np.eye(len(gram))
+    if sizes[0] <= _WELL * sizes[-1]:
+        real = sizes > max(_BASIS * sizes[-1], _SMALLEST)
+        columns = (vectors[:, real] / np.sqrt(sizes[real]))[:, ::-1]
+    return _grown(columns, (count, count)), (np.arange(count) >= columns.shape[1]).astype(float)

@@ -1,0 +1,186 @@
+"""The theory without paths against the theory of paths, and against networks drawn from the prior."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from layers import brute_force
+
+import statmech_attention as sma
+from statmech_attention.theory import (
+    NotSettled,
+    kernel_without_paths,
+    solve_without_paths,
+    sweep_without_paths,
+    token_rows,
+)
+
+LENGTHS = [4, 2, 3, 4, 1, 2]
+# Layers, readout, outputs, widths: at most 27 paths.
+CHAINS = {
+    "heads": ([("heads", 3), ("heads", 3)], "last", None, (3.0, 2.0, 4.0)),
+    "skips": ([("skip", 2), ("skip", 2), ("skip", 2)], "mean", None, (3.0,) * 4),
+    "all kinds, two outputs": ([("heads", 2), ("skip", 2), ("linear", 1)], "mean", 2, (2.0, 3.0, 3.0, 2.0)),
+    "skip below, three outputs": ([("skip", 1), ("heads", 2)], "first", 3, (3.0, 3.0, 2.0)),
+    "an empty skip": ([("skip", 0), ("heads", 2)], "first", None, (3.0, 3.0, 2.0)),
+}
+
+
+def arguments(layers, readout, outputs, lengths, seed):
+    """Random arguments of `attentioned_inputs`, sentences of unequal lengths."""
+    rng, tokens = np.random.default_rng(seed), max(lengths)
+    mask = np.arange(tokens) < np.array(lengths)[:, None]
+    inputs = rng.normal(size=(*mask.shape, 3))
+    matrices = [one * mask[:, None, :, None] for one in brute_force.attention(rng, layers, *mask.shape)]
+    matrices = [one / one.sum(axis=2, keepdims=True) for one in matrices if one.shape[1]]
+    chain = brute_force.shorthand(layers, outputs)
+    return {"inputs": inputs, "attention": matrices, "layers": chain, "readout": readout, "mask": mask}
+
+
+def setting(name, seed=0):
+    """Training and test arguments, labels and numbers of a chain."""
+    layers, readout, outputs, widths = CHAINS[name]
+    rng = np.random.default_rng(seed)
+    labels = 2 * rng.normal(size=(6,) if outputs is None else (6, outputs))
+    variance = tuple(rng.uniform(0.5, 2.0, len(layers) + 2))
+    seen = (arguments(layers, readout, outputs, one, seed + 1) for one in (LENGTHS, [1, 3, 4]))
+    return *seen, labels, {"width": widths, "temperature": 0.1, "variance": variance}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_kernel_of_infinite_width_is_that_of_all_paths(name):
+    train, test, _, numbers = setting(name)
+    if name == "heads":  # frozen norms too
+        rng = np.random.default_rng(3)
+        for one in (train, test):
+            one["scales"] = [rng.uniform(0.5, 2.0, one["mask"].shape) for _ in range(2)]
+            one["norm"] = "pre"
+    variance = numbers["variance"]
+    seen, others = (sma.attentioned_inputs(**one) for one in (train, test))
+    order_parameter = sma.theory.gp_order_parameters(layers=train["layers"], variance=variance)[0]
+    expected = sma.kernel(seen, others, order_parameter, variance=variance).reshape(6, -1, 3, seen.chain.outputs)
+    found = kernel_without_paths(token_rows(**train), token_rows(**test), variance=variance)
+    for output in range(seen.chain.outputs):
+        np.testing.assert_allclose(found, expected[:, output, :, output], rtol=1e-12, atol=1e-12)
+
+
+def test_kernel_of_infinite_width_is_the_covariance_of_sampled_networks():
+    layers, draws = [("skip", 2), ("heads", 2), ("skip", 1)], 10_000
+    given = arguments(layers, "mean", None, [3, 3], 5)
+    variance = (1.0, 0.7, 1.3, 0.8, 1.0)
+    rng = np.random.default_rng(1)
+    projection, values, readout = brute_force.weights(rng, layers, (4, 4, 3, 3), None, variance, 3, draws=(draws,))
+    weights = sma.model.Weights(*jax.tree.map(jnp.asarray, (projection, tuple(values), readout)))
+
+    def outputs(weights):
+        options = {"layers": given["layers"], "readout": "mean"}
+        return sma.forward(weights, given["inputs"], given["attention"], **options)
+
+    products = np.asarray(jax.vmap(outputs)(weights))
+    products = products[:, :, None] * products[:, None, :]
+    rows = token_rows(**given)
+    apart = products.mean(axis=0) - kernel_without_paths(rows, rows, variance=variance)
+    assert np.all(np.abs(apart) < 4 * products.std(axis=0) / np.sqrt(draws))
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_solution_in_all_directions_is_that_of_all_paths(name):
+    train, test, labels, numbers = setting(name)
+    problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
+    expected = sma.solve(problem, tolerance=1e-10)
+    found = solve_without_paths(token_rows(**train), labels, **numbers, tolerance=1e-9)
+    assert found.settled and found.change == 0 and found.left_out < 1e-9
+    np.testing.assert_allclose(found.log_evidence, sma.log_evidence(expected), rtol=1e-9, atol=1e-8)
+    wanted, got = expected.predict(sma.attentioned_inputs(**test)), found.predict(token_rows(**test))
+    np.testing.assert_allclose(got.mean, wanted.mean, atol=1e-8)
+    np.testing.assert_allclose(got.variance, wanted.variance, atol=1e-8)
+
+
+def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths():
+    train, _, labels, numbers = setting("skip below, three outputs")
+    problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
+    slopes = solve_without_paths(token_rows(**train), labels, **numbers, tolerance=1e-8).evidence_slopes()
+
+    def difference(changed, step=1e-4):
+        ends = (sma.log_evidence(sma.solve(problem.replace(**changed(1 + sign * step)))) for sign in (1, -1))
+        return float(next(ends) - next(ends)) / (2 * step)
+
+    colder = difference(lambda factor: {"temperature": 0.1 * factor})
+    np.testing.assert_allclose(0.1 * slopes["temperature"], colder, rtol=1e-5)
+    wider = difference(lambda factor: {"width": tuple(factor * one for one in numbers["width"])})
+    np.testing.assert_allclose(np.dot(slopes["width"], numbers["width"]), wider, rtol=1e-5)
+    for place in range(4):
+        unit = np.eye(4)[place]
+        moved = difference(lambda factor, unit=unit: {"variance": tuple(numbers["variance"] * factor**unit)})
+        np.testing.assert_allclose(slopes["variance"][place] * numbers["variance"][place], moved, rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def many():
+    """81 paths with skips, 20 sentences: more paths than directions; and the solution in all of them."""
+    given = arguments([("skip", 2)] * 4, "first", None, [3, 4] * 10, 7)
+    rows = token_rows(**given)
+    labels = np.sign(np.random.default_rng(2).normal(size=20))
+    numbers = {"temperature": 0.1, "variance": 1.0}
+    return rows, labels, numbers, solve_without_paths(rows, labels, width=5, **numbers)
+
+
+def test_few_directions_say_by_how_much_more_would_change_predictions(many):
+    rows, labels, numbers, whole = many
+    assert whole.directions > 16
+    with pytest.raises(NotSettled, match="Allow more directions") as caught:
+        solve_without_paths(rows, labels, width=5, **numbers, directions=16)
+    few = caught.value.solution
+    assert np.isinf(few.change) and not few.settled
+    np.testing.assert_allclose(few.action, whole.action, atol=0.05 * whole.action)
+    size = np.sqrt(np.mean(whole.left_out_predictions**2))
+    assert np.sqrt(np.mean((few.left_out_predictions - whole.left_out_predictions) ** 2)) < 0.1 * size
+    assert "not settled" in repr(few)
+
+
+def test_left_out_predictions_are_those_of_the_other_examples(many):
+    _, labels, numbers, whole = many
+    kernel = np.asarray(whole.regression.factor @ whole.regression.factor.T) - numbers["temperature"] * np.eye(20)
+    for place in (0, 7):
+        rest = np.arange(20) != place
+        inverse = np.linalg.inv(kernel[np.ix_(rest, rest)] + numbers["temperature"] * np.eye(19))
+        np.testing.assert_allclose(whole.left_out_predictions[place], kernel[place, rest] @ inverse @ labels[rest])
+
+
+def test_sweep_from_wide_to_narrow_ends_where_a_solve_does(many):
+    rows, labels, numbers, whole = many
+    narrow, wide = sweep_without_paths(rows, labels, widths=(5, 20), **numbers)
+    assert wide.ranked is narrow.ranked
+    np.testing.assert_allclose(narrow.action, whole.action, rtol=1e-6)
+    assert wide.action < narrow.action
+
+
+def test_training_inputs_as_new_ones_have_the_training_kernel(many):
+    rows, labels, numbers, whole = many
+    expected = whole.regression.predict(
+        whole.regression.factor @ whole.regression.factor.T - numbers["temperature"] * jnp.eye(20),
+        jnp.ones(20),
+    )
+    np.testing.assert_allclose(whole.predict(rows).mean, expected.mean, atol=1e-6)
+
+
+def test_infinite_width_is_kernel_regression():
+    train, test, labels, numbers = setting("skips")
+    numbers["width"] = np.inf
+    expected = sma.solve(sma.Problem(sma.attentioned_inputs(**train), labels, **numbers))
+    found = solve_without_paths(token_rows(**train), labels, **numbers)
+    np.testing.assert_allclose(found.log_evidence, sma.log_evidence(expected))
+    wanted = expected.predict(sma.attentioned_inputs(**test))
+    np.testing.assert_allclose(found.predict(token_rows(**test)).mean, wanted.mean, atol=1e-9)
+
+
+def test_what_does_not_fit_is_refused(many):
+    rows, labels, numbers, whole = many
+    narrow = arguments([("heads", 2)], "first", None, [3, 2], 1) | {"layers": (sma.Heads(2, values=2),)}
+    with pytest.raises(ValueError, match="without `values`"):
+        solve_without_paths(token_rows(**narrow), [1.0, -1.0], width=5, **numbers)
+    others = token_rows(**arguments([("heads", 2)], "first", None, [3, 2], 1))
+    with pytest.raises(ValueError, match="test: wanted layers"):
+        whole.predict(others)
+    with pytest.raises(ValueError, match="start: wanted"):
+        solve_without_paths(rows, labels, width=5, temperature=0.1, variance=2.0, start=whole)
