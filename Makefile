@@ -36,8 +36,9 @@ venv:  ## make or update the virtual environment (the others do so by themselves
 test: venv  ## run the tests
 	$(python) -m pytest -n $(or $(JOBS),logical --maxprocesses 8) --dist worksteal $(TESTS)
 
-lint: venv  ## check style with ruff, types with mypy and the order of imports with import-linter
+lint: venv  ## check style with ruff, types with mypy and pyright, and the order of imports with import-linter
 	@$(python) -m ruff check . && $(python) -m ruff format --check . && $(python) -m mypy && $(VENV)/bin/lint-imports
+	@$(python) -m mypy --strict --follow-imports=silent tests/caller.py && $(python) -m pyright --pythonpath $(python) tests/caller.py
 
 book: venv  ## execute the pages that need it and build the book; prints where it is
 	@$(python) tools/build_book.py $(if $(CLEAN),--clean) $(if $(JOBS),--jobs $(JOBS))

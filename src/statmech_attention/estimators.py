@@ -5,10 +5,12 @@ Inputs are `(examples, paths, features)`, as from `attentioned_inputs(..).values
 """
 
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 from scipy.special import ndtr
 
 from statmech_attention.installed import need
@@ -21,6 +23,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from statmech_attention.layers import Chain, Outputs
+from statmech_attention.layers.chains import Layers
 from statmech_attention.theory import Problem, kernel_regression, log_evidence, solve
 
 _ARRAYS: dict[str, Any] = {"allow_nd": True, "dtype": np.float64}
@@ -29,7 +32,14 @@ _ARRAYS: dict[str, Any] = {"allow_nd": True, "dtype": np.float64}
 class _AttentionPaths(BaseEstimator):
     """Fit the order parameter to labels, and predict mean (9) and variance (30) of the output."""
 
-    def __init__(self, layers=None, *, width=10.0, temperature=0.1, variance=1.0):
+    def __init__(
+        self,
+        layers: Layers | None = None,
+        *,
+        width: float | Sequence[float] = 10.0,
+        temperature: float = 0.1,
+        variance: float | Sequence[float] = 1.0,
+    ):
         self.layers = layers
         self.width = width
         self.temperature = temperature
@@ -77,25 +87,25 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
         width, temperature, variance: as in `Problem`.
     """
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Solve for the order parameter of `(examples, paths, features)`, or flattened, and the classes `y`."""
-        X, y = validate_data(self, X, y, **_ARRAYS)
-        check_classification_targets(y)
-        self.classes_, place = np.unique(y, return_inverse=True)
+        values, names = validate_data(self, X, y, **_ARRAYS)
+        check_classification_targets(names)
+        self.classes_, place = np.unique(names, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y: wanted at least two classes, got one class.")
         signs = 2.0 * np.eye(len(self.classes_))[place] - 1.0
-        self._fit(X, signs if len(self.classes_) > 2 else signs[:, 1])
+        self._fit(values, signs if len(self.classes_) > 2 else signs[:, 1])
         return self
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         r"""$\Phi(\langle f \rangle / \sqrt{\mathrm{Var} f + T})$ of every class, normalised to a sum of one."""
         mean, variance = self._predicted(X)
         share = ndtr(mean / np.sqrt(variance + self.numbers_["temperature"]))
         share = np.stack([1 - share, share], axis=1) if mean.ndim == 1 else share + np.finfo(float).tiny
         return share / share.sum(axis=1, keepdims=True)
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """The likeliest class."""
         share = self.predict_proba(X)  # first: it refuses what is not fitted
         return self.classes_[np.argmax(share, axis=1)]
@@ -104,14 +114,14 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
 class AttentionPathsRegressor(RegressorMixin, _AttentionPaths):
     """Regression, with arguments as of the classifier, on targets shifted and scaled to mean 0 and variance 1."""
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Solve for the order parameter of `(examples, paths, features)`, or flattened, and the targets `y`."""
-        X, y = validate_data(self, X, y, y_numeric=True, **_ARRAYS)
-        self.mean_, self.scale_ = float(y.mean()), float(y.std()) or 1.0
-        self._fit(X, (y - self.mean_) / self.scale_)
+        values, targets = validate_data(self, X, y, y_numeric=True, **_ARRAYS)
+        self.mean_, self.scale_ = float(targets.mean()), float(targets.std()) or 1.0
+        self._fit(values, (targets - self.mean_) / self.scale_)
         return self
 
-    def predict(self, X, return_std=False):
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
         """The mean output, and with `return_std` its standard deviation."""
         mean, variance = self._predicted(X)
         mean = self.mean_ + self.scale_ * mean
