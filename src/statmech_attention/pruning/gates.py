@@ -1,0 +1,121 @@
+r"""What heads are worth to a network of infinite width, without paths: its kernel is linear in a gate of each head.
+
+A gate $g$ multiplies a head's term in (K3), $\sigma_l^2 H_l^{-1} \Omega_h G \Omega_h^\top$. So
+$K - \partial K / \partial g$ is the kernel without the head, exactly. One pass down gives $G_{l+1}$, one up
+the adjoint of $K_{\mu\nu}$, $O_1 = \sigma_0^2 N_0^{-1} x_{\mu t} \cdot x_{\nu s}$ and
+$O_{l+1} = \sigma_l^2 \sum_s B_s^\top O_l B_s$, and
+
+    dK_{mu nu} / dg = sigma_l^2 sum_ts (B_h G_{l+1} B_h^T)[mu t, nu s]  O_l[mu t, nu s].
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Float
+
+from statmech_attention import checks
+from statmech_attention.model.architecture import variances
+from statmech_attention.theory.token_rows import TokenRows, infinite_width, layer_step, stepped, transposed
+
+_NOISE = np.geomspace(1e-4, 1e2, 121)  # T over the kernel's mean
+
+
+class HeadWorth(NamedTuple):
+    r"""What every head is worth, counted through the network from the first layer up.
+
+    The slope is no removal where a layer has few heads, since the evidence is not linear in $K$.
+
+    Attributes:
+        slopes: $\partial \ln p(Y) / \partial g$ with all heads.
+        losses: $\ln p(Y)$ with all heads minus that without the head, by a regression of its own.
+        scale: factor of the kernel at which the evidence of all heads is largest.
+        temperature: $T$, where it is.
+    """
+
+    slopes: Float[np.ndarray, " heads"]
+    losses: Float[np.ndarray, " heads"]
+    scale: float
+    temperature: float
+
+
+def head_kernels(
+    rows: TokenRows, others: TokenRows, *, variance: ArrayLike = 1.0
+) -> Float[np.ndarray, "heads examples others"]:
+    r"""$\partial K_{\mu\nu} / \partial g$ of all heads, layer by layer from the first, at infinite width.
+
+    Args:
+        rows, others: from `theory.token_rows`, of the same chain.
+        variance: as in `kernel_without_paths`.
+
+    Raises:
+        ValueError: layers whose value matrices are not one for every head.
+    """
+    chain = rows.chain
+    if others.chain != chain:
+        raise ValueError(f"others: wanted layers {chain.shorthand}, got {others.chain.shorthand}.")
+    if any(layer.heads not in (0, layer.value_matrices) for layer in chain.layers):
+        raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
+    known = tuple(float(one) for one in variances(variance, len(chain.layers)))
+    grams: list = []
+    infinite_width(rows, others, known, lambda layer, gram, _: grams.append(gram))
+    adjoint = known[0] * known[-1] * (rows.tokens @ others.tokens.T) / rows.tokens.shape[1]
+    up, beside = transposed(rows), transposed(others)
+    found = []
+    grams.pop()
+    for place, layer in enumerate(chain.layers):
+        gram, first = grams.pop(), int(layer.keeps)
+        for head in range(layer.heads):
+            term = stepped(rows, others, place, slice(first + head, first + head + 1), gram) * adjoint
+            found.append(known[1 + place] * others.per_example(rows.per_example(term).T).T)
+        if grams:
+            adjoint, _ = layer_step(up, beside, place, adjoint, known[1 + place])
+    return np.stack(found)
+
+
+def head_worth(
+    kernel: Float[np.ndarray, "examples examples"],
+    heads: Float[np.ndarray, "heads examples examples"],
+    labels: ArrayLike,
+    *,
+    temperature: float | None = None,
+) -> HeadWorth:
+    r"""Derivative of $\ln p(Y)$ in the gate of every head, and what is lost without the head.
+
+    Args:
+        kernel: $K$ of infinite width, from `kernel_without_paths`.
+        heads: from `head_kernels`, with the same variance.
+        labels: $Y$, `(examples,)` or `(examples, outputs)`.
+        temperature: $T$; by default scale and temperature are those of the largest evidence. At
+            another scale most of a head's worth is that it makes the kernel larger.
+    """
+    targets = np.asarray(checks.labels(labels, len(kernel), axes=np.shape(labels)[1:]), float).reshape(len(kernel), -1)
+    scale = 1.0
+    if temperature is None:
+        scale, temperature = _best(kernel, targets)
+    whole, inverse = _log_evidence(scale * kernel, targets, temperature)
+    solved = inverse @ targets
+    pull = solved @ solved.T - targets.shape[1] * inverse
+    slopes = 0.5 * scale * np.einsum("hpq,pq->h", heads, pull)
+    losses = [whole - _log_evidence(scale * (kernel - one), targets, temperature)[0] for one in heads]
+    return HeadWorth(slopes, np.array(losses), scale, temperature)
+
+
+def _log_evidence(kernel, targets, temperature):
+    """$\\ln p(Y)$ and $(K + T)^{-1}$."""
+    matrix = kernel + temperature * np.eye(len(kernel))
+    inverse = np.linalg.inv(matrix)
+    outputs = targets.shape[1]
+    logarithm = outputs * (np.linalg.slogdet(matrix)[1] + len(kernel) * np.log(2 * np.pi))
+    return -0.5 * (logarithm + np.sum(targets * (inverse @ targets))), inverse
+
+
+def _best(kernel, targets) -> tuple[float, float]:
+    """Scale and temperature of the largest evidence; of $s (K + \\tau)$ the best $s$ is known."""
+    sizes, vectors = np.linalg.eigh(kernel)
+    squares = np.sum((vectors.T @ targets) ** 2, axis=1)
+    noise = _NOISE * np.mean(np.diag(kernel))
+    spectra = np.maximum(sizes, 0.0) + noise[:, None]
+    scales = np.mean(squares / spectra, axis=1) / targets.shape[1]
+    place = np.argmin(np.log(scales) + np.mean(np.log(spectra), axis=1))
+    return float(scales[place]), float(scales[place] * noise[place])

@@ -1,0 +1,66 @@
+"""What heads are worth without paths, against networks from which the head is taken."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import statmech_attention as sma
+from statmech_attention.pruning import head_kernels, head_worth
+from statmech_attention.theory import kernel_without_paths, token_rows
+
+LAYERS = (sma.SkipHeads(2), 3, sma.Linear())
+VARIANCE = (1.2, 0.7, 1.5, 0.9, 1.1)
+
+
+def rows_of(examples, seed, gates=(1.0,) * 5):
+    """Rows of random sentences; a head's gate multiplies its term in the kernel, its root the attention."""
+    rng = np.random.default_rng(seed)
+    mask = np.arange(4) < rng.integers(1, 5, examples)[:, None]
+    matrices = [rng.uniform(size=(examples, heads, 4, 4)) * mask[:, None, :, None] for heads in (2, 3)]
+    matrices = [one / one.sum(axis=2, keepdims=True) for one in matrices]
+    roots = np.split(np.sqrt(gates), [2])
+    gated = [one * root[:, None, None] for one, root in zip(matrices, roots, strict=True)]
+    inputs = rng.normal(size=(examples, 4, 3))
+    return token_rows(inputs, lambda _: gated, layers=LAYERS, readout="mean", mask=mask)
+
+
+@pytest.mark.parametrize("head", range(5))
+def test_kernel_without_a_head_is_that_of_the_network_with_its_gate_closed(head):
+    gates = np.where(np.arange(5) == head, 0.0, 1.0)
+    whole, without = ((rows_of(6, 1, one), rows_of(4, 2, one)) for one in (np.ones(5), gates))
+    found = kernel_without_paths(*whole, variance=VARIANCE) - head_kernels(*whole, variance=VARIANCE)[head]
+    np.testing.assert_allclose(found, kernel_without_paths(*without, variance=VARIANCE), rtol=1e-12, atol=1e-12)
+
+
+def test_slopes_and_losses_are_changes_of_the_evidence():
+    labels, temperature = np.random.default_rng(3).normal(size=6), 0.2
+
+    def evidence(gates):
+        rows = rows_of(6, 1, gates)
+        covariance = kernel_without_paths(rows, rows, variance=VARIANCE) + temperature * np.eye(6)
+        return multivariate_normal(np.zeros(6), covariance).logpdf(labels)
+
+    rows = rows_of(6, 1)
+    kernel, heads = kernel_without_paths(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
+    found = head_worth(kernel, heads, labels, temperature=temperature)
+    for head, unit in enumerate(np.eye(5)):
+        slope = (evidence(1 + 1e-5 * unit) - evidence(1 - 1e-5 * unit)) / 2e-5
+        np.testing.assert_allclose(found.slopes[head], slope, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(found.losses[head], evidence(np.ones(5)) - evidence(1 - unit), atol=1e-9)
+
+
+def test_scale_and_temperature_are_those_of_the_largest_evidence():
+    rows = rows_of(12, 4)
+    kernel, heads = kernel_without_paths(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
+    labels = np.random.default_rng(5).multivariate_normal(np.zeros(12), 3 * kernel + 0.5 * np.eye(12))
+    found = head_worth(kernel, heads, labels)
+
+    def evidence(scale, temperature):
+        return multivariate_normal(np.zeros(12), scale * kernel + temperature * np.eye(12)).logpdf(labels)
+
+    best = evidence(found.scale, found.temperature)
+    assert all(
+        evidence(found.scale * one, found.temperature * other) <= best + 1e-3
+        for one in (0.7, 0.9, 1.0, 1.1, 1.4)
+        for other in (0.7, 0.9, 1.0, 1.1, 1.4)
+    )
