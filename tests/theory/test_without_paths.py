@@ -100,6 +100,7 @@ def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths():
     train, _, labels, numbers = setting("skip below, three outputs")
     problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
     slopes = solve_without_paths(token_rows(**train), labels, **numbers, tolerance=1e-8).evidence_slopes()
+    assert slopes["gates"].shape == (3,)
 
     def difference(changed, step=1e-4):
         ends = (sma.log_evidence(sma.solve(problem.replace(**changed(1 + sign * step)))) for sign in (1, -1))
@@ -109,6 +110,12 @@ def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths():
     np.testing.assert_allclose(0.1 * slopes["temperature"], colder, rtol=1e-5)
     wider = difference(lambda factor: {"width": tuple(factor * one for one in numbers["width"])})
     np.testing.assert_allclose(np.dot(slopes["width"], numbers["width"]), wider, rtol=1e-5)
+
+    def gated(gate):  # its root multiplies the second head of the second layer
+        matrices = [train["attention"][0], train["attention"][1] * np.sqrt([1.0, gate])[:, None, None]]
+        return {"attentioned": sma.attentioned_inputs(**train | {"attention": lambda _: matrices})}
+
+    np.testing.assert_allclose(slopes["gates"][2], difference(gated), rtol=1e-5)
     for place in range(4):
         unit = np.eye(4)[place]
         moved = difference(lambda factor, unit=unit: {"variance": tuple(numbers["variance"] * factor**unit)})

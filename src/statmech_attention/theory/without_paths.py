@@ -95,11 +95,13 @@ class TokenSolution:
         found = self.regression.predict(jnp.asarray(flat), jnp.asarray(own.reshape(-1)))
         return Prediction(*(one.reshape(-1, *axes) for one in found))
 
-    def evidence_slopes(self) -> dict[str, Float[Array, "..."]]:
-        r"""Derivatives of `log_evidence` in "temperature", "variance" (one per layer, $\sigma_0^2$ first) and "width".
+    def evidence_slopes(self) -> dict[str, Float[Array | np.ndarray, "..."]]:
+        r"""Derivatives of `log_evidence` in "temperature", "variance", "width" and "gates".
 
-        At the minimum the coordinates need no derivative. The features are held fixed, so that
-        those in $\sigma_1^2 .. \sigma_L^2$ leave out the little that they leave out.
+        Variances and widths have one per layer, $\sigma_0^2$ and $N_1$ first; gates one per head, layer
+        by layer from the first: $g$ multiplies the head's term in (K3). At the minimum the
+        coordinates need no derivative. The features are held fixed, and what they leave out does
+        not follow $\sigma_1^2 .. \sigma_L^2$ and gates.
         """
         if np.isinf(self._unit):
             raise ValueError("width: wanted finite widths for slopes of the evidence. Take a large one.")
@@ -107,8 +109,11 @@ class TokenSolution:
             "temperature": jnp.asarray(self.temperature, float),
             "variance": jnp.asarray(self.architecture.variances, float),
             "width": jnp.asarray(self.architecture.widths, float),
+            "gates": jnp.ones(self.features.layers.values.shape[:2]),
         }
-        return _slopes(given, self.point, jnp.asarray(self.labels), self.features)
+        found = _slopes(given, self.point, jnp.asarray(self.labels), self.features)
+        pairs = zip(self.rows.chain.heads, np.asarray(found["gates"])[::-1], strict=True)
+        return found | {"gates": np.concatenate([slopes[:heads] for heads, slopes in pairs])}
 
     @property
     def _unit(self) -> float:
@@ -334,7 +339,9 @@ def _slopes(given, point, labels, features):
         # Widths instead of shares, and one for the unit: N S.
         inside = jnp.flip(variances[1:-1]), jnp.flip(widths[:-1])
         numbers = Numbers(labels_, given["temperature"], *inside, ends, jnp.asarray(1.0))
-        return -0.5 * excess_action(point, numbers, features)[0]
+        values = features.layers.values * jnp.sqrt(given["gates"])[:, :, None, None]
+        gated = features._replace(layers=features.layers._replace(values=values))
+        return -0.5 * excess_action(point, numbers, gated)[0]
 
     return jax.grad(evidence)(given)
 
