@@ -6,7 +6,7 @@ Inputs are `(examples, paths, features)`, as from `attentioned_inputs(..).values
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import jax
 import numpy as np
@@ -87,7 +87,7 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
         width, temperature, variance: as in `Problem`.
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "AttentionPathsClassifier":
         """Solve for the order parameter of `(examples, paths, features)`, or flattened, and the classes `y`."""
         values, names = validate_data(self, X, y, **_ARRAYS)
         check_classification_targets(names)
@@ -114,7 +114,7 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
 class AttentionPathsRegressor(RegressorMixin, _AttentionPaths):
     """Regression, with arguments as of the classifier, on targets shifted and scaled to mean 0 and variance 1."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "AttentionPathsRegressor":
         """Solve for the order parameter of `(examples, paths, features)`, or flattened, and the targets `y`."""
         values, targets = validate_data(self, X, y, y_numeric=True, **_ARRAYS)
         self.mean_, self.scale_ = float(targets.mean()), float(targets.std()) or 1.0
