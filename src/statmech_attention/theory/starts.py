@@ -92,11 +92,9 @@ def _directions(pulls, moment) -> list[Float[np.ndarray, " columns"]]:
 
 def _raised(added: Float[np.ndarray, "columns columns"], factors: Factors) -> Float[np.ndarray, " coordinates"]:
     """The prior, with the lowest factor that of the identity plus `added`; kept rows and layers above stay."""
-    size, rank, kept = factors.sizes[0], factors.ranks[0], factors.kept[0]
-    factor = np.linalg.cholesky(np.eye(size) + added)
-    rows, columns = np.tril_indices(size, -1, rank)
-    below = factor[rows, columns][rows >= kept]
-    lowest = np.concatenate([np.log(np.diag(factor)[kept:rank]), below])
+    factor = np.linalg.cholesky(np.eye(factors.sizes[0]) + added)
+    diagonal, rows, columns = factors.free_entries(0)
+    lowest = np.concatenate([np.log(factor[diagonal, diagonal]), factor[rows, columns]])
     return np.pad(lowest, (0, factors.coordinates - len(lowest)))
 
 
