@@ -99,6 +99,14 @@ def test_a_range_may_end_the_search(chains, found, monkeypatch):
     assert bound.slopes["temperature"] < 0 and repr(bound).endswith("at a bound: temperature)")
 
 
+def test_the_upper_end_of_a_range_is_named(chains):
+    values, labels = chains
+    large = sma.Problem(values, 1e3 * np.asarray(labels), width=6, temperature=50.0)
+    bound = sma.maximise_evidence(large, chosen="temperature")
+    assert bound.at_bound == ("temperature",) and bound.temperature == pytest.approx(1e2)
+    assert bound.slopes["temperature"] > 0
+
+
 def test_a_search_that_runs_out_of_steps_raises(chains):
     with pytest.raises(sma.NotConverged, match="The maximum of the evidence was not reached in . trials"):
         sma.maximise_evidence(sma.Problem(*chains, width=6), max_steps=1)

@@ -10,6 +10,7 @@ from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._density import posterior_density
 from statmech_attention.sampling._outputs import cross_kernels, output
 from statmech_attention.theory.coordinates import order_parameter
+from statmech_attention.theory.prepared import prepared
 
 RNG = np.random.default_rng(5)
 EXAMPLES, FEATURES = 83, 3
@@ -156,3 +157,17 @@ def test_problems_and_their_solutions_are_saved_whole(tmp_path):
     loaded = sma.load(sma.save(solution, tmp_path / "solution.nc"))
     equal(loaded, solution, rtol=0, atol=0)
     assert loaded.problem.examples == EXAMPLES
+
+
+def test_a_feature_far_smaller_than_the_others_is_kept():
+    """It alone carries the labels, which the temperature lets it show."""
+    rng = np.random.default_rng(8)
+    labels = np.where(np.arange(12) % 2, 1.0, -1.0)
+    values = np.concatenate([rng.normal(size=(12, 1, 3)), 1e-5 * labels[:, None, None]], axis=2)
+    problem = sma.Problem(values, labels, layers=(1,), width=5.0, temperature=1e-10)
+    action, _ = prepared(problem, "dense")
+    wanted = problem.examples * sma.theory.energy(problem, np.eye(1))
+    alone = sma.Problem(values * [1, 1, 1, 0], labels, layers=(1,), width=5.0, temperature=1e-10)
+    without = problem.examples * sma.theory.energy(alone, np.eye(1))
+    assert float(action.nats(jnp.zeros(2))) == pytest.approx(float(wanted), rel=1e-5)
+    assert abs(float(without - wanted)) > 0.1 * abs(float(wanted))
