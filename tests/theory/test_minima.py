@@ -112,6 +112,7 @@ def with_small_inputs(chain):
     return sma.Problem(0.03 * train.values, labels, layers=chain.heads, width=4.0, temperature=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:labels:UserWarning")
 @on_chains(2)
 def test_minima_do_not_depend_on_how_heads_are_numbered(chain):
     problem, random = with_small_inputs(chain), np.random.default_rng(chain.seed)
@@ -127,6 +128,7 @@ def test_minima_do_not_depend_on_how_heads_are_numbered(chain):
             np.testing.assert_allclose(overlap, known, rtol=0, atol=1e-4 * np.max(np.abs(known)))
 
 
+@pytest.mark.filterwarnings("ignore:labels:UserWarning")
 def test_the_numbering_of_heads_alone_changes_where_solve_ends():
     """Were it otherwise, the test above could not fail."""
     ends = set()
@@ -136,3 +138,12 @@ def test_the_numbering_of_heads_alone_changes_where_solve_ends():
         apart = sma.solve(problem).action - sma.solve(problem.replace(attentioned=turned)).action
         ends.add(bool(abs(apart) > 1e-3))
     assert ends == {False, True}
+
+
+def test_large_labels_are_warned_of():
+    inputs, labels = np.random.default_rng(0).normal(size=(7, 4, 3)), np.resize([1.0, -1.0], 7)
+    numbers = {"layers": (2, 2), "width": 3.0, "temperature": 1e-3}
+    sma.solve(sma.Problem(0.1 * inputs, labels, **numbers))
+    for search in (sma.solve, minima):
+        with pytest.warns(UserWarning, match=r"wanted \|Y\|\^2 of the order of tr\(K \+ T\), got [1-9]\d\d times"):
+            search(sma.Problem(0.03 * inputs, labels, **numbers))

@@ -56,6 +56,9 @@ def select_heads(
     examples; the accuracy is estimated by cross-validation, with temperature, heads, features and
     values chosen and fitted on the other folds.
 
+    Where the action has several minima, all of this is of the one on the prior's branch, that of
+    `solve`; `minima` tells whether another is lower.
+
     Args:
         problem: a `Problem` with a width, such as 10. Without a temperature, that of the largest
             evidence is taken from 0.01, 0.03, .., 3. All heads of an encoder may be in one layer:

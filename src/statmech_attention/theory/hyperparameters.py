@@ -30,7 +30,7 @@ class EvidenceMaximum:
     r"""Numbers chosen by the evidence, and the theory there.
 
     Attributes:
-        solution: the `Solution` at these numbers.
+        solution: the `Solution` at these numbers, its `start` and `starts` as `minima` has them.
         log_evidence: $\ln p(Y)$ of the solution, to leading order in $N$.
         slopes: its derivative in the logarithm of each chosen number, by the names "temperature",
             "variance[0]", ..; the other variances stay as given.
@@ -112,6 +112,8 @@ def maximise_evidence(
         end = loss(logs)
         lowest = minima(_at(fewer, names, np.exp(logs).tolist()), tolerance=tolerance)[0]
         if lowest.action > trials[-1].action - _LOWER:
+            if lowest.action < trials[-1].action + _LOWER:  # it is the same one, and known by its starts
+                trials[-1] = replace(trials[-1], start=lowest.start, starts=lowest.starts)
             return _maximum_at(logs, end, bounds, problem, names, trials)
         trials.append(lowest)
 

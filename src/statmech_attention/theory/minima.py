@@ -13,7 +13,7 @@ from statmech_attention.layers.chains import Chain, order_parameters_on
 from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters, point_of
 from statmech_attention.theory.minimum import ActionMinimum, minimise
 from statmech_attention.theory.prepared import prepared
-from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.problem import Problem, need_problem, warn_of_large_labels
 from statmech_attention.theory.saddle_point import check_options, solution_of
 from statmech_attention.theory.solution import Solution, raise_unless_converged
 from statmech_attention.theory.starts import NARROWER, Start, order_of_heads, starts
@@ -47,7 +47,9 @@ def minima(
     network, from points raised along directions that carry the labels, and from four random points
     that are always the same. Heads are put into an order of their own first, so that the list does
     not depend on how they are numbered. It costs ten to sixteen minimisations, and compiles nothing
-    more than `solve`. No search of this kind is sure to find the lowest minimum.
+    more than `solve`. No search of this kind is sure to find the lowest minimum, and higher ones may
+    be missing: `benchmarks/searches.py` counts how often it misses the lowest that any of several
+    searches found, on random problems of ten kinds.
 
     Args:
         problem: a `Problem` with width and temperature.
@@ -65,6 +67,7 @@ def minima(
     """
     problem = need_problem(problem, "width", "temperature")
     check_options(tolerance, max_steps, method)
+    warn_of_large_labels(problem)
     narrower = checks.positive("narrower", narrower)
     return search(problem, partial(starts, narrower=narrower), tolerance, max_steps, method)
 

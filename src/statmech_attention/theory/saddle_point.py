@@ -18,7 +18,7 @@ from statmech_attention.theory.coordinates import full_rank, point_of
 from statmech_attention.theory.landscape import Action
 from statmech_attention.theory.minimum import ActionMinimum, minimise
 from statmech_attention.theory.prepared import METHODS, prepared
-from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.problem import Problem, need_problem, warn_of_large_labels
 from statmech_attention.theory.solution import Solution, raise_unless_converged
 
 
@@ -34,6 +34,7 @@ def solve(
     r"""$U = \mathrm{argmin}\, S$, $S(U) = \mathcal L(U) + \alpha E(U)$, $\alpha = P / N$: equation (11).
 
     The minimum on the prior's branch: where the action has several, `minima` looks for the lowest.
+    Labels and inputs are meant to be of the scale that `Problem` states.
 
     Under `jax.jit`, `jax.vmap` and `jax.grad` write `throw=False` and look at `converged`: nothing
     can be raised there. Derivatives in inputs, labels, temperature, widths and variances come from
@@ -61,6 +62,7 @@ def solve(
     """
     problem = need_problem(problem, "width", "temperature")
     check_options(tolerance, max_steps, method)
+    warn_of_large_labels(problem)
     factors = full_rank(problem.architecture)
     point = jnp.zeros(factors.coordinates)
     if start is not None:
