@@ -210,7 +210,7 @@ def need_problem(value, *numbers: str) -> Problem:
 
 def warn_of_large_labels(problem: Problem) -> None:
     r"""Warn where $|Y|^2$ is far above $\mathrm{tr} (K + T)$ at the prior; traced problems pass."""
-    known = (problem.attentioned.values, problem.labels, problem.temperature, *problem.variance)
+    known = (problem.attentioned.values, problem.labels, problem.temperature, problem.count, *problem.variance)
     if not checks.concrete(*known) or np.ndim(problem.temperature):
         return
     inputs, labels = problem.attentioned, np.asarray(problem.labels)
