@@ -16,8 +16,9 @@ from jaxtyping import Float
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import variances
-from statmech_attention.theory.token_rows import TokenRows, infinite_width, layer_step, stepped, transposed
+from statmech_attention.theory.token_rows import TokenRows, infinite_width, layer_step, transposed
 
+_AT_ONCE = 2**21  # entries of a block of rows, all heads together
 _NOISE = np.geomspace(1e-4, 1e2, 121)  # T over the kernel's mean
 
 
@@ -61,16 +62,47 @@ def head_kernels(
     infinite_width(rows, others, known, lambda layer, gram, _: grams.append(gram))
     adjoint = known[0] * known[-1] * (rows.tokens @ others.tokens.T) / rows.tokens.shape[1]
     up, beside = transposed(rows), transposed(others)
-    found = []
+    found: list = []
     grams.pop()
     for place, layer in enumerate(chain.layers):
         gram, first = grams.pop(), int(layer.keeps)
-        for head in range(layer.heads):
-            term = stepped(rows, others, place, slice(first + head, first + head + 1), gram) * adjoint
-            found.append(known[1 + place] * others.per_example(rows.per_example(term).T).T)
+        if layer.heads:
+            terms = _head_terms(rows, others, place, slice(first, None), gram, adjoint)
+            found.extend(known[1 + place] * terms)
         if grams:
             adjoint, _ = layer_step(up, beside, place, adjoint, known[1 + place])
     return np.stack(found)
+
+
+def _head_terms(rows, others, place: int, seeds: slice, gram, adjoint) -> Float[np.ndarray, "heads examples others"]:
+    r"""$\sum_{ts'} (B_h G)_{\mu t, \nu s'} (O B_h)_{\mu t, \nu s'}$ of all heads, a few examples at a time."""
+    heads = rows.groups[0].maps[place][:, seeds].shape[1]
+    found = np.empty((heads, len(rows.order), len(others.order)))
+    for group, here, maps in _blocks(rows, place, seeds, gram.shape[1]):
+        half = maps @ gram[here].reshape(len(maps), 1, group.length, -1)
+        examples, first = rows.order[np.searchsorted(rows.starts, here.start) :][: len(maps)], 0
+        for other in others.groups:
+            right = other.maps[place][:, seeds]
+            count, length = len(right), other.length
+            across = adjoint[here, other.rows].reshape(-1, count, length).swapaxes(0, 1)
+            across = across @ right.transpose(0, 2, 1, 3).reshape(count, length, -1)
+            across = across.reshape(count, len(maps), group.length, heads, length)
+            left = half[..., other.rows].reshape(len(maps), heads, group.length, count, length)
+            terms = np.einsum("ehtpu,pethu->hep", left, across)
+            found[np.ix_(range(heads), examples, others.order[first : first + count])] = terms
+            first += count
+    return found
+
+
+def _blocks(rows, place: int, seeds: slice, columns: int):
+    """Some examples of one length at a time: their group, their rows and their maps."""
+    for group in rows.groups:
+        maps, length = group.maps[place][:, seeds], group.length
+        at_once = max(1, _AT_ONCE // (maps.shape[1] * length * columns))
+        for first in range(0, len(maps), at_once):
+            some = maps[first : first + at_once]
+            start = group.rows.start + first * length
+            yield group, slice(start, start + len(some) * length), some
 
 
 def head_worth(
