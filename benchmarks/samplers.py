@@ -21,5 +21,5 @@ def measure(sampler: str, width: float, warmup: int, draws: int) -> list[dict]:
         seconds, found = timed(lambda: SAMPLERS[sampler](problem, key=jax.random.key(1), settings=settings))
     effective = float(found["order_parameter_effective_size"].min())
     facts = {"effective": effective, "r_hat": float(found["order_parameter_r_hat"].max())}
-    facts["steps"] = float(found["steps"].mean()) if "steps" in found else 1.0
+    facts["steps"] = float(found["n_steps"].mean()) if "n_steps" in found else 1.0
     return [{"sampler": sampler, "width": width, "draws": draws, "first": first, "seconds": seconds, **facts}]

@@ -12,6 +12,7 @@ from statmech_attention.theory.regression import Estimate, Prediction
 
 LARGEST_R_HAT = 1.01
 SMALLEST_EFFECTIVE_SIZE = 400
+_STATISTICS = {"steps": "n_steps", "acceptance": "acceptance_rate"}  # of the sampler, as ArviZ calls them
 
 
 class MixingWarning(UserWarning):
@@ -94,7 +95,9 @@ def prediction(draws: xr.Dataset) -> Prediction:
 def dataset(
     found: dict[str, np.ndarray], sampler: str, architecture: Architecture, temperature: float, warn: bool, **about
 ) -> xr.Dataset:
-    """The draws of all chains with their diagnostics; `about` are further attributes."""
+    """The draws of all chains with their diagnostics, by ArviZ's names; `about` are further attributes."""
+    found = {_STATISTICS.get(name, name): values for name, values in found.items()}
+    found["lp"] = -found.pop("potential")
     variables = {
         name: (("chain", "draw", *_axes(name, values.ndim - 2, found)), values) for name, values in found.items()
     }

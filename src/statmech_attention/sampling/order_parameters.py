@@ -62,8 +62,8 @@ def posterior(
     Returns:
         Dataset with dimensions `chain` and `draw` first: `order_parameter`, $U$,
         `(path, other_path)`, and `order_parameter_2` .. of the layers above; with `test`, `output`,
-        (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `potential`, $-\ln p$
-        up to a constant; `steps` per iteration; `acceptance`; `diverging`. Also the `.._r_hat` and
+        (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `lp`, $\ln p$ up
+        to a constant; `n_steps` per iteration; `acceptance_rate`; `diverging`. Also the `.._r_hat` and
         `.._effective_size` of `order_parameter` and `output`, and the attributes `modes`, how many
         were found, and `warning`, empty if the chains mixed.
 
@@ -129,7 +129,7 @@ def tempered_posterior(
         settings: as in `posterior`; each chain is a ladder of its own.
 
     Returns:
-        Dataset as that of `posterior`; `steps` are of all rungs together, `exchanged` is the mean
+        Dataset as that of `posterior`; `n_steps` are of all rungs together, `exchanged` is the mean
         chance of an exchange.
 
     Source: Geyer (1991) for the exchange; Syed et al. (2022) for the order of the exchanges and the
