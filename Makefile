@@ -25,7 +25,7 @@ python := $(VENV)/bin/python
 pip = $(python) -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint book check serve pdf verify images text workflow reproduce smoke clean
+.PHONY: help venv test lint book check serve pdf verify images text read workflow reproduce smoke clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -62,6 +62,10 @@ images: venv
 
 text: venv
 	@$(pip) --no-deps -r requirements-text.txt
+
+read: venv  ## read tiny models of transformers (PyTorch comes with it) and write results/reading.json
+	@$(pip) torch==2.13.0 transformers
+	$(python) tools/read_models.py
 
 workflow: venv
 	@$(pip) 'snakemake>=9.14,<10' 'snakemake-executor-plugin-slurm>=2.0,<3'

@@ -1,5 +1,6 @@
 """The estimators of scikit-learn: its own checks, the theory's numbers, and the tools that take an estimator."""
 
+import math
 import pickle
 
 import jax
@@ -71,3 +72,33 @@ def test_three_classes_are_told_apart_in_single_precision_outside(data):
 def test_columns_that_are_no_multiple_of_the_paths_are_refused(data):
     with pytest.raises(ValueError, match="X: wanted a multiple of 4 columns"):
         sma.AttentionPathsRegressor(LAYERS).fit(np.ones((5, 7)), np.arange(5.0))
+
+
+def test_probabilities_are_those_of_a_normal_output_with_its_noise(data):
+    inputs, target = data
+    names = np.where(target > 0, 1, -1)
+    model = sma.AttentionPathsClassifier(LAYERS, temperature=0.7).fit(inputs[:40], names[:40])
+    problem = sma.Problem(inputs[:40], names[:40].astype(float), layers=LAYERS, width=10.0, temperature=0.7)
+    solution = sma.solve(problem)
+    mean, variance = sma.kernel_regression(problem, solution.order_parameter).predict(inputs[40:])
+    wanted = [math.erfc(-m / math.sqrt(2 * (v + 0.7))) / 2 for m, v in zip(mean, variance, strict=True)]
+    np.testing.assert_allclose(model.predict_proba(inputs[40:])[:, 1], wanted, rtol=1e-8)
+
+
+def test_the_deviation_of_a_new_observation_has_the_noise(data):
+    inputs, target = data
+    model = sma.AttentionPathsRegressor(LAYERS, temperature=0.7).fit(inputs, target)
+    _, alone = model.predict(inputs, return_std=True)
+    _, noisy = model.predict(inputs, return_std=True, noise=True)
+    np.testing.assert_allclose(noisy**2 - alone**2, 0.7 * target.var(), rtol=1e-9)
+
+
+def test_what_is_no_array_and_outputs_given_twice_are_refused(data):
+    seen = sma.model.AttentionedInputs(jax.numpy.asarray(data[0]), sma.layers.Chain.of(LAYERS))
+    with pytest.raises(
+        ValueError, match=r"X: wanted an array, got AttentionedInputs. Take X.values, and layers=\(2, 2"
+    ):
+        sma.AttentionPathsRegressor().fit(seen, data[1])
+    classes = np.digitize(data[1], [-0.5, 0.5])
+    with pytest.raises(ValueError, match=r"layers: wanted none of outputs"):
+        sma.AttentionPathsClassifier((2, 2, sma.Outputs(3))).fit(data[0], classes)

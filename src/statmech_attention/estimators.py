@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from statmech_attention.layers import Chain, Outputs
 from statmech_attention.layers.chains import Layers
+from statmech_attention.model import AttentionedInputs
 from statmech_attention.theory import Problem, kernel_regression, log_evidence, solve
 
 _ARRAYS: dict[str, Any] = {"allow_nd": True, "dtype": np.float64}
@@ -45,12 +46,23 @@ class _AttentionPaths(BaseEstimator):
         self.temperature = temperature
         self.variance = variance
 
+    def _checked(self, X, *labels, **options):
+        """Inputs, and labels if there are any, as scikit-learn has them."""
+        if isinstance(X, AttentionedInputs):
+            raise ValueError(
+                f"X: wanted an array, got AttentionedInputs. Take X.values, and layers={X.chain.shorthand} "
+                "when the estimator is made."
+            )
+        return validate_data(self, X, *labels, **options, **_ARRAYS)
+
     def _fit(self, X, labels) -> None:
         """Solve for the order parameter."""
         default = (X.shape[1],) if X.ndim == 3 else (1,)
         self.layers_ = Chain.of(default if self.layers is None else self.layers).shorthand
         self.numbers_ = {name: getattr(self, name) for name in ("width", "temperature", "variance")}
         if labels.ndim == 2:
+            if any(isinstance(one, Outputs) for one in self.layers_):
+                raise ValueError(f"layers: wanted none of outputs, got {self.layers_}. Leave it out: classes add it.")
             self.layers_ = (*self.layers_, Outputs(labels.shape[1]))
         self.inputs_, self.labels_ = self._paths(X), labels
         with jax.enable_x64(True):
@@ -73,7 +85,7 @@ class _AttentionPaths(BaseEstimator):
     def _predicted(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the outputs."""
         check_is_fitted(self)
-        X = self._paths(validate_data(self, X, reset=False, **_ARRAYS))
+        X = self._paths(self._checked(X, reset=False))
         with jax.enable_x64(True):
             mean, variance = kernel_regression(self._problem(), self.order_parameter_).predict(X)
             return np.asarray(mean), np.asarray(variance)
@@ -83,13 +95,16 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
     r"""Classifier by the attention paths: labels are $\pm 1$, with one output per class if there are several.
 
     Args:
-        layers: $(H_1, .., H_L)$, as in `Problem`; if None, one layer with a head per path.
+        layers: $(H_1, .., H_L)$, as in `Problem`, without `Outputs`, which classes add. If None, one
+            layer with a head per path; flattened inputs are then read as one path, so pass `layers`.
         width, temperature, variance: as in `Problem`.
+
+    There are no weights of classes or examples. Of rare classes change the threshold of `predict_proba`.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "AttentionPathsClassifier":
         """Solve for the order parameter of `(examples, paths, features)`, or flattened, and the classes `y`."""
-        values, names = validate_data(self, X, y, **_ARRAYS)
+        values, names = self._checked(X, y)
         check_classification_targets(names)
         self.classes_, place = np.unique(names, return_inverse=True)
         if len(self.classes_) < 2:
@@ -99,7 +114,11 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
         return self
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        r"""$\Phi(\langle f \rangle / \sqrt{\mathrm{Var} f + T})$ of every class, normalised to a sum of one."""
+        r"""$\Phi(\langle f \rangle / \sqrt{\mathrm{Var} f + T})$ of every class, normalised to a sum of one.
+
+        Labels are taken for real numbers with noise of variance $T$, so that this is no calibrated
+        probability. Compare it with the labels of other examples, or take `CalibratedClassifierCV`.
+        """
         mean, variance = self._predicted(X)
         share = ndtr(mean / np.sqrt(variance + self.numbers_["temperature"]))
         share = np.stack([1 - share, share], axis=1) if mean.ndim == 1 else share + np.finfo(float).tiny
@@ -116,13 +135,14 @@ class AttentionPathsRegressor(RegressorMixin, _AttentionPaths):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "AttentionPathsRegressor":
         """Solve for the order parameter of `(examples, paths, features)`, or flattened, and the targets `y`."""
-        values, targets = validate_data(self, X, y, y_numeric=True, **_ARRAYS)
+        values, targets = self._checked(X, y, y_numeric=True)
         self.mean_, self.scale_ = float(targets.mean()), float(targets.std()) or 1.0
         self._fit(values, (targets - self.mean_) / self.scale_)
         return self
 
-    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
-        """The mean output, and with `return_std` its standard deviation."""
+    def predict(self, X: ArrayLike, return_std: bool = False, noise: bool = False) -> Any:
+        """The mean output; with `return_std` its standard deviation, with `noise` that of a new observation."""
         mean, variance = self._predicted(X)
+        variance = variance + self.numbers_["temperature"] if noise else variance
         mean = self.mean_ + self.scale_ * mean
         return (mean, self.scale_ * np.sqrt(variance)) if return_std else mean

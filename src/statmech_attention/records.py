@@ -29,12 +29,14 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
     The leading axes of a batch come first, `batch_1` and so on; `layers` is an attribute.
 
     Raises:
-        ValueError: another ending; a kind of layer from outside the package.
+        ValueError: something else, as a list; another ending; a kind of layer from outside the package.
         OSError: it cannot be written, as on a full disk.
     """
     need("io", "saving")
     import xarray as xr
 
+    if not isinstance(thing, Problem | Solution):
+        raise ValueError(f"save: wanted one Problem or Solution, got {type(thing).__name__}. Save each by itself.")
     problem = thing.problem if isinstance(thing, Solution) else thing
     batch = tuple(f"batch_{axis + 1}" for axis in range(thing.action.ndim)) if isinstance(thing, Solution) else ()
     variables = _of_problem(problem, batch)

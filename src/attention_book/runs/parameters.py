@@ -61,7 +61,10 @@ class Parameter:
             raise Refused(f"{self.name}: wanted a list as in 1,2,3, got {value!r}.")
         if not value and self.default:
             raise Refused(f"{self.name}: wanted at least one entry, got an empty list.")
-        return [self._entry(entry) for entry in value]
+        found = [self._entry(entry) for entry in value]
+        if re.search(r"\brising\b", self.help) and found != sorted(set(found)):
+            raise Refused(f"{self.name}: wanted rising numbers, got {found}. Sort them.")
+        return found
 
     @property
     def allowed_text(self) -> str:

@@ -30,6 +30,17 @@ class ReadAttention(NamedTuple):
     mask: Bool[np.ndarray, "examples tokens"] | None
 
 
+def double_arrays(tokens, matrices) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """Tokens, and matrices `(examples, heads, keys, queries)`, in double precision."""
+    tokens, *found = (one.detach().cpu().double().numpy() for one in (tokens, *matrices))
+    return tokens, tuple(np.swapaxes(one, -1, -2) for one in found)
+
+
+def attended(matrices: Sequence[np.ndarray]) -> np.ndarray:
+    """Return `(examples, tokens)`, true for tokens to which a query attends in some layer."""
+    return np.any([matrix.any(axis=(1, 3)) for matrix in matrices], axis=0)
+
+
 def padded(inputs, mask=None) -> tuple[Float[Array, "..."], Bool[np.ndarray, "examples tokens"] | None]:
     """Check inputs, an array or sequences of unequal length, and their mask; padding becomes zero."""
     if _unequal(inputs, 2):

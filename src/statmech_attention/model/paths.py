@@ -112,13 +112,20 @@ def attentioned_inputs(
     if isinstance(inputs, Iterator):
         parts = [attentioned_inputs(one, **options) for one in inputs]
         return AttentionedInputs(jnp.asarray(np.concatenate([one.values for one in parts])), parts[0].chain)
-    seen = _seen(inputs.inputs, inputs.attention, layout=layout, mask=inputs.mask, **options)
+    seen = _seen(inputs.inputs, _own(inputs), layout=layout, mask=inputs.mask, **options)
     if seen.chain.paths > 1 and checks.concrete(seen.values) and np.ptp(np.asarray(seen.values), axis=1).max() == 0:
         raise ValueError(
             f"readout: wanted a token at which heads differ, got {readout!r}, where all see the same. In a causal "
             "model take readout='last'; some models return the mean of their heads."
         )
     return seen
+
+
+def _own(read: ReadAttention) -> Attention:
+    """Its matrices; as a function of the inputs, whose sums may be any, if a sink leaves sums below one."""
+    counted = True if read.mask is None else read.mask[:, None]
+    below = any(np.any(counted & (matrix.sum(axis=2) < 1 - 1e-3)) for matrix in read.attention if matrix.ndim == 4)
+    return (lambda inputs: read.attention) if below else read.attention
 
 
 def _seen(inputs, attention, *, layers, readout, scales, norm, layout, mask) -> AttentionedInputs:

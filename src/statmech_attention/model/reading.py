@@ -1,62 +1,24 @@
-"""Attention read off a network of PyTorch or Hugging Face; neither library is imported here."""
+"""Attention read off a model of Hugging Face's transformers, by what the model does; it is not imported here."""
 
-import copy
-import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.model.inputs import ReadAttention
-
-_MASKED = -1e4  # what is added to the logits of padding: minus infinity, or a large negative number
-# Convolutions, state spaces, sinks and differences of heads, by the names of their parameters in a layer.
-_BESIDE = r"(?:(?!conv).)*\b(?:layers?|blocks?|h)\.\d+\..*(?:conv|mamba|sinks|lambda_q)|.*\bencoder\.conv\."
-_ARGUMENTS = ["query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights"]
-
-
-def attention_from_torch(model: Any, inputs: Any, *, layers: Sequence[int] | None = None, **options) -> ReadAttention:
-    """Read the attention of a PyTorch network made of `torch.nn.MultiheadAttention`, in evaluation mode.
-
-    A copy of the network runs once. The tokens are those that enter the first
-    `torch.nn.TransformerEncoderLayer`, with `norm_first` before its norm, or else the first attention.
-
-    Args:
-        model: any `torch.nn.Module` with such attention, or such an attention alone.
-        inputs: first argument of the model, in its layout: tokens before examples if `batch_first`
-            is false, PyTorch's default.
-        layers: indices of the attentions wanted, in the order of use; all of them if None.
-        options: other arguments of the model, such as `src_key_padding_mask` or `key_padding_mask`.
-
-    Raises:
-        ValueError: no such network, or attentions that are no chain: each has to act on one
-            sequence, and, token by token, on the output of the one before.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(model, torch.nn.Module):
-        raise ValueError(f"model: wanted a torch.nn.Module, got {type(model).__name__}.")
-    fused = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            calls, entered = _listened(torch, copy.deepcopy(model).eval().requires_grad_(False), inputs, options)
-            _check_calls(torch, model, calls)
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fused)
-    tokens, padding = (entered or [calls[0].query])[0], calls[0].key_padding_mask
-    if padding is not None:
-        padding = (padding < _MASKED if padding.is_floating_point() else padding).cpu().numpy()
-    tokens = tokens if calls[0].batch_first else tokens.transpose(0, 1)
-    found = _arrays(tokens, [call.matrix for call in calls], layers)
-    return ReadAttention(*found, None if padding is None else ~padding)
+from statmech_attention.model.inputs import ReadAttention, attended, double_arrays
+from statmech_attention.model.listening import Run, places, tensors
+from statmech_attention.model.trials import ELSE, TOLERANCE, Residuals, rows_needed, tried
 
 
 def attention_from_transformers(
-    model: Any, *, layers: Sequence[int] | None = None, batch_size: int | None = None, **batch: Any
+    model: Any,
+    *,
+    layers: Sequence[int] | None = None,
+    batch_size: int | None = None,
+    test: bool = True,
+    **batch: Any,
 ) -> ReadAttention | Iterator[ReadAttention]:
     """Read the attention of an encoder, or of a decoder such as GPT-2, of Hugging Face's transformers.
 
@@ -66,132 +28,159 @@ def attention_from_transformers(
         layers: indices of the layers wanted, all of them if None.
         batch_size: examples that go through the model at a time. The result is then an iterator
             for `attentioned_inputs`, which keeps of each batch only what is read out.
+        test: whether what is wanted has to pass the three tests of `model.read_residuals`. They cost
+            three further forward passes and three backward ones of a copy in double precision, on the
+            first batch. Leave them out for a large model, or to take one that fails.
         batch: arguments of the model, as from its tokeniser: `input_ids`, `attention_mask`.
 
     Raises:
-        ValueError: a model that returns no attention or is in training, or whose attentions are no
-            chain of layers among the same tokens.
+        ValueError: a model that returns no attention or is in training, whose attentions are no
+            chain of layers among the same tokens, or that fails a test.
     """
-    if not callable(model) or not hasattr(model, "config") or not batch:
-        raise ValueError(f"model: wanted a model of transformers and its inputs, got {type(model).__name__}.")
-    if any(one.training for one in (model.modules() if hasattr(model, "modules") else [model])):
-        raise ValueError("model: wanted all of it in evaluation, got layers in training. Call model.eval().")
+    _check_model(model, batch)
     examples = len(next(iter(batch.values())))
     size = examples if batch_size is None else checks.whole("batch_size", batch_size)
     several = {name for name, one in batch.items() if hasattr(one, "__len__") and len(one) == examples}
     found = (
-        _read(model, batch | {name: batch[name][start : start + size] for name in several}, layers)
+        _read(model, batch | {name: batch[name][start : start + size] for name in several}, layers, test and not start)
         for start in range(0, examples, size)
     )
     return next(found) if batch_size is None else found
 
 
-def _read(model, batch: dict, layers) -> ReadAttention:
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        batch = _tensors(torch, batch)
-    with nullcontext() if torch is None else torch.no_grad():
-        found = model(**batch | dict.fromkeys(("output_attentions", "output_hidden_states", "return_dict"), True))
-    _check_found(model, found)
+def read_residuals(model: Any, *, layers: Sequence[int] | None = None, **batch: Any) -> list[Residuals]:
+    r"""Return what three tests leave unexplained of a model of transformers; near rounding where it can be read.
+
+    1. Random tokens along one direction enter an attention. Its output has to be
+       $\sum_h M_h \Omega_h x$, with the matrices $\Omega_h$ that it returns and fixed $M_h$: least
+       squares, judged on tokens that were held out.
+    2. The same, with all weights of the attention changed at random.
+    3. Between attentions, and from the last of them to the output, each token depends on the same
+       token alone: gradients with respect to all tokens at once.
+
+    Args:
+        model, layers, batch: as in `attention_from_transformers`.
+    """
+    _check_model(model, batch)
+    found, where, chosen, mask = _run(model, batch, layers)
+    return _residuals(model, batch, found, where, chosen, layers is None, mask)
+
+
+def _check_model(model, batch: dict) -> None:
+    if not callable(model) or not hasattr(model, "config") or not batch:
+        raise ValueError(f"model: wanted a model of transformers and its inputs, got {type(model).__name__}.")
+    if any(one.training for one in (model.modules() if hasattr(model, "modules") else [model])):
+        raise ValueError("model: wanted all of it in evaluation, got layers in training. Call model.eval().")
+
+
+def _read(model, batch: dict, layers, test: bool) -> ReadAttention:
+    found, where, chosen, mask = _run(model, batch, layers)
+    if test and hasattr(model, "named_modules"):
+        for one in reversed(_residuals(model, batch, found, where, chosen, layers is None, mask)):
+            _check_residuals(one)
+    arrays = double_arrays(found.hidden_states[0], [found.attentions[layer] for layer in chosen])
+    if mask is not None and mask.ndim == 2 and np.isin(mask, (0, 1)).all():
+        return ReadAttention(*arrays, mask != 0)
+    seen = attended(arrays[1])
+    return ReadAttention(*arrays, None if mask is None and seen.all() else seen)
+
+
+def _run(model, batch: dict, layers) -> tuple:
+    """Run a model: what it returned, the places of its attentions, the numbers of those wanted, and the mask given."""
+    torch, depth = sys.modules.get("torch"), getattr(model, "named_modules", None)
+    ask = _asked(torch, model, batch)
+    if depth is None:
+        found, where = model(**ask), None
+        _check_found(model, found)
+    else:
+        with torch.no_grad(), Run(torch).listening(model) as run:
+            found = model(**ask)
+        _check_found(model, found)
+        where = places(run, found.attentions)
+    chosen = _chosen(model, layers, where or [None] * len(found.attentions), len(found.hidden_states) - 1)
+    tokens = found.hidden_states[0].shape[:2]
+    for layer in chosen:
+        got = tuple(found.attentions[layer].shape)
+        if len(got) != 4 or (got[0], *got[2:]) != (*tokens, tokens[1]):
+            raise ValueError(
+                f"model: wanted matrices ({tokens[0]}, heads, {tokens[1]}, {tokens[1]}) among the tokens, got {got} in "
+                f"attention {layer}, as of windows, states or memory. {ELSE}"
+            )
     mask = batch["input_mask"] == 0 if "input_mask" in batch else batch.get("attention_mask")  # XLNet's is the opposite
-    mask = None if mask is None else np.asarray(getattr(mask, "cpu", lambda: mask)()) != 0
-    return ReadAttention(*_arrays(found.hidden_states[0], found.attentions, layers), mask)
+    return found, where, chosen, None if mask is None else np.asarray(getattr(mask, "cpu", lambda: mask)())
 
 
-def _listened(torch, model, inputs, options) -> tuple[list, list]:
-    """Run a network; return all uses of attentions, and what entered the first layer."""
-    calls: list[SimpleNamespace] = []
-    entered: list = []
-
-    def ask(module, arguments, options):
-        named = dict(zip(_ARGUMENTS, arguments, strict=False)) | options
-        return (), named | {"need_weights": True, "average_attn_weights": False}
-
-    def hear(module, arguments, options, result):
-        output = result[0].detach().requires_grad_()  # what depends on it has a gradient
-        found = {name: options.get(name) for name in ("query", "key", "value", "key_padding_mask")}
-        calls.append(SimpleNamespace(**found, batch_first=module.batch_first, matrix=result[1], output=output))
-        return output, result[1]
-
-    def enter(module, arguments, options):
-        if not entered and not calls:
-            entered.append(arguments[0] if arguments else options["src"])
-
-    for module in model.modules():
-        if isinstance(module, torch.nn.MultiheadAttention):
-            module.register_forward_pre_hook(ask, with_kwargs=True)
-            module.register_forward_hook(hear, with_kwargs=True)
-        elif isinstance(module, torch.nn.TransformerEncoderLayer):
-            module.register_forward_pre_hook(enter, with_kwargs=True)
-    inputs, first = torch.as_tensor(inputs).clone(), next(model.parameters(), torch.zeros(1))
-    inputs = inputs.to(first.device, first.dtype if inputs.is_floating_point() else None)
-    model(*(inputs,) * (3 if isinstance(model, torch.nn.MultiheadAttention) else 1), **_tensors(torch, options))
-    return calls, entered
+def _asked(torch, model, batch: dict) -> dict:
+    """The arguments of a run that returns attention, without a cache of keys and values."""
+    ask = batch if torch is None else tensors(torch, batch)
+    cache = {"use_cache": False} if getattr(model.config, "use_cache", None) else {}
+    return ask | dict.fromkeys(("output_attentions", "output_hidden_states", "return_dict"), True) | cache
 
 
-def _tensors(torch, given: dict) -> dict:
-    """Arguments of a model with tensors for lists and arrays."""
-    return {name: torch.as_tensor(one) if type(one) in (list, np.ndarray) else one for name, one in given.items()}
+def _chosen(model, layers, where: list, depth: int) -> list[int]:
+    """Numbers of the attentions of the layers wanted; not every layer of a model needs to have attention."""
+    count = len(where)
+    if count == depth or layers is None:
+        every = range(count) if layers is None else checks.indices("layers", layers, count, least=1, what="layers")
+        return [int(one) for one in every]
+    there = [_depth(model, place, depth) for place in where]
+    wanted = [int(one) for one in checks.indices("layers", layers, depth, least=1, what="layers")]
+    if not set(wanted) <= set(there):
+        raise ValueError(f"layers: wanted layers with attention, which are {there}, got {wanted}.")
+    return [there.index(one) for one in wanted]
 
 
-def _check_calls(torch, model, calls: list) -> None:
-    """Raise ValueError unless each attention acts on one sequence, and on the output of the attention before it."""
-    if not calls:
-        raise ValueError(
-            f"model: wanted a network that uses torch.nn.MultiheadAttention, got {type(model).__name__}, "
-            "which does not. Pass its attention to attentioned_inputs, with layout='query_key'."
-        )
-    for number, call in enumerate(calls):
-        got, query = "", call.query
-        if not query.detach().isfinite().all():
-            got = "NaN or infinity, as from a mask without any token"
-        elif any(one.shape != query.shape or not torch.equal(one, query) for one in (call.key, call.value)):
-            got = "queries and keys of different sequences"
-        elif number and not _follows(torch, call, calls[number - 1]):
-            got = "an attention that does not act, token by token, on the output of the one before, or under no_grad"
-        if got:
-            raise ValueError(f"model: wanted a chain of attentions among the same tokens, got {got}.")
+def _depth(model, place, depth: int) -> int | None:
+    """The number of the layer in a list of `depth` modules that a place is in."""
+    parts = [] if place is None else place[0].split(".")
+    for number, part in enumerate(parts):
+        if part.isdigit() and len(list(model.get_submodule(".".join(parts[:number])).children())) == depth:
+            return int(part)
+    return None
 
 
-def _follows(torch, call, before) -> bool:
-    """True if the first and last tokens that enter an attention depend each on what left the one before there alone."""
-    axis, tokens = int(call.batch_first), call.query.shape[int(call.batch_first)]
-    for place, others in ((0, 1), (tokens - 1, 0)):
-        token = call.query.select(axis, place).cumsum(-1).sum()  # weighted: a norm would keep the plain sum as it is
-        if not token.requires_grad:
-            return False
-        gradient = torch.autograd.grad(token, before.output, retain_graph=True, allow_unused=True)[0]
-        if gradient is None or gradient.shape[axis] != tokens or gradient.narrow(axis, others, tokens - 1).any():
-            return False
-    return True
+def _residuals(model, batch, found, where, chosen, whole: bool, mask) -> list[Residuals]:
+    """The residuals of the attentions wanted, on the examples as often as a fit needs them."""
+    torch = sys.modules["torch"]
+    if missing := [layer for layer in chosen if where[layer] is None]:
+        raise ValueError(f"model: wanted a module that hands on the matrices of layer {missing[0]}, got none. {ELSE}")
+    shape = tuple(found.hidden_states[0].shape[:2])
+    counted = mask != 0 if mask is not None and mask.shape == shape else np.ones(shape, bool)
+    heads = max(found.attentions[layer].shape[1] for layer in chosen)
+    times = -(-rows_needed(heads) // int(counted.sum()))
+    times += times * shape[0] == shape[1]  # examples and tokens should differ in number
+    given = {
+        name: torch.cat([one] * times) if torch.is_tensor(one) and one.ndim and len(one) == shape[0] else one
+        for name, one in _asked(torch, model, batch).items()
+    }
+    first = 0 if whole or 0 in chosen and len(where) == len(found.hidden_states) - 1 else min(chosen) + 1
+    links = list(range(first, max(chosen) + 1 + whole))
+    return tried(torch, model, given, where, chosen, links, np.concatenate([counted] * times))
+
+
+def _check_residuals(one: Residuals) -> None:
+    """Raise ValueError for a test that leaves something."""
+    share = max(one.values, one.heads)
+    if not share <= TOLERANCE:
+        got = f"{100 * share:.2g} % of the output of attention {one.layer} unexplained, as by a gate, norm or router"
+        raise ValueError(f"model: wanted attention that is a sum over heads with fixed matrices, got {got}. {ELSE}")
+    if not one.tokens <= TOLERANCE:
+        before = f"attention {one.layer - 1}" if one.layer else "the first tokens"
+        got = f"{100 * one.tokens:.2g} % of what comes from {before} carried to other tokens, as by a convolution"
+        if one.tokens == np.inf:
+            got = f"nothing that comes from {before}"
+        raise ValueError(f"model: wanted attentions that act on each other token by token, got {got}. {ELSE}")
 
 
 def _check_found(model, found) -> None:
-    """Raise ValueError unless every layer has one self-attention, of all heads, among the same tokens."""
+    """Raise ValueError unless a model returns attention among its own tokens."""
     attentions, hidden = getattr(found, "attentions", None), getattr(found, "hidden_states", None)
     if not attentions or not hidden or not all(hasattr(one, "shape") for one in attentions):
         raise ValueError(
             f"model: wanted attention of every layer, got none from {type(model).__name__}. Take "
             "model.set_attn_implementation('eager'), or of an encoder with a decoder model.get_encoder()."
         )
-    heads, got = getattr(model.config, "num_attention_heads", None), ""
     if getattr(found, "cross_attentions", None):
-        got = "cross-attention to another sequence"
-    elif any(getattr(model.config, name, None) for name in ("attention_window", "depths")):
-        got = "windows of keys, as Longformer's and Swin's"
-    elif len(attentions) != len(hidden) - 1:
-        got = f"{len(attentions)} attentions in {len(hidden) - 1} layers"
-    elif isinstance(heads, int) and any(one.shape[1] != heads for one in attentions):
-        got = f"matrices of {[one.shape[1] for one in attentions]} heads where the model has {heads}"
-    elif beside := [name for name, _ in getattr(model, "named_parameters", list)() if re.match(_BESIDE, name)]:
-        got = f"{beside[0]}, which the matrices leave out"
-    if got:
-        raise ValueError(f"model: wanted a chain of layers with attention among the same tokens, got {got}.")
-
-
-def _arrays(tokens, matrices, layers) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Tokens, and matrices `(examples, heads, keys, queries)` of the layers wanted, in double precision."""
-    count = len(matrices)
-    chosen = range(count) if layers is None else checks.indices("layers", layers, count, least=1, what="layers")
-    tokens, *found = (one.detach().cpu().double().numpy() for one in (tokens, *(matrices[layer] for layer in chosen)))
-    return tokens, tuple(np.swapaxes(one, -1, -2) for one in found)
+        raise ValueError(
+            f"model: wanted attention among the same tokens, got cross-attention to another sequence. {ELSE}"
+        )
