@@ -87,9 +87,9 @@ def _read(model, batch: dict, layers, test: bool) -> ReadAttention:
 
 def _run(model, batch: dict, layers) -> tuple:
     """Run a model: what it returned, the places of its attentions, the numbers of those wanted, and the mask given."""
-    torch, depth = sys.modules.get("torch"), getattr(model, "named_modules", None)
+    torch: Any = sys.modules.get("torch")
     ask = _asked(torch, model, batch)
-    if depth is None:
+    if not hasattr(model, "named_modules"):
         found, where = model(**ask), None
         _check_found(model, found)
     else:
