@@ -271,7 +271,7 @@ def test_a_large_negative_mask_is_padding_as_minus_infinity_is():
 def test_windows_of_keys_are_refused_although_they_are_as_many_as_tokens(transformers):
     sizes = {"vocab_size": 20, "hidden_size": WIDTH, "num_attention_heads": HEADS, "num_hidden_layers": 1}
     config = transformers.LongformerConfig(**sizes, intermediate_size=16, attention_window=[4])
-    with pytest.raises(ValueError, match="of the output of attention 0 unexplained"):
+    with pytest.raises(ValueError, match="got other tokens, or none, behind attention 0"):
         sma.attention_from_transformers(transformers.LongformerModel(config).eval(), input_ids=torch.tensor(IDS))
 
 

@@ -168,7 +168,7 @@ def _check_residuals(one: Residuals) -> None:
         before = f"attention {one.layer - 1}" if one.layer else "the first tokens"
         got = f"{100 * one.tokens:.2g} % of what comes from {before} carried to other tokens, as by a convolution"
         if one.tokens == np.inf:
-            got = f"nothing that comes from {before}"
+            got = f"other tokens, or none, behind {before}"
         raise ValueError(f"model: wanted attentions that act on each other token by token, got {got}. {ELSE}")
 
 
