@@ -51,6 +51,12 @@ def test_padding_is_what_no_query_attends_to():
     assert attended([omega, matrices()]).all()
 
 
+def test_matrices_behind_a_sink_are_taken_with_sums_below_one():
+    omega, tokens = 0.6 * matrices(), RNG.normal(size=(EXAMPLES, TOKENS, WIDTH))
+    seen = sma.attentioned_inputs(sma.model.ReadAttention(tokens, (omega,), None), readout="last").values
+    np.testing.assert_allclose(seen, np.einsum("ehs,esf->ehf", omega[..., -1], tokens), rtol=1e-5)
+
+
 def test_the_table_of_models_agrees_with_its_residuals():
     rows = json.loads((Path(__file__).parents[2] / "results/reading.json").read_text())
     read = [row for row in rows if row["outcome"] == "read"]
