@@ -147,7 +147,9 @@ def _optimistix(solver, action, size: int):
     @partial(jax.jit, static_argnames="most")
     def minimise(problem, most):
         small = solver(rtol=0.0, atol=1e-12, norm=optimistix.max_norm)
-        found = optimistix.minimise(action, small, jnp.zeros(size), problem, max_steps=most, throw=False)
+        arrays, form = jax.tree.flatten(problem)  # it looks at each array of its arguments apart
+        of_arrays = lambda point, arrays: action(point, jax.tree.unflatten(form, arrays))  # noqa: E731
+        found = optimistix.minimise(of_arrays, small, jnp.zeros(size), arrays, max_steps=most, throw=False)
         value, gradient = jax.value_and_grad(action)(found.value, problem)
         return found.stats["num_steps"], value, jnp.max(jnp.abs(gradient))
 

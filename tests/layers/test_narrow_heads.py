@@ -51,7 +51,7 @@ def test_the_density_is_wisharts():
     def told(point):
         """In one program, since every operation alone would be compiled, too."""
         stages = jnp.asarray(architecture.stage_widths, float)
-        terms = _bartlett.chain_potential(point, stages, factors) + coordinates.order_one(point, factors)
+        terms = coordinates.half_entropy(point, stages, factors) + coordinates.order_one(point, factors)
         return coordinates.order_parameters(point, factors), jax.jacfwd(numbers)(point), terms
 
     rests = []

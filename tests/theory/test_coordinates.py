@@ -90,7 +90,7 @@ def test_the_density_of_a_skip_layer_is_that_of_its_blocks():
     @jax.jit
     def numbers_at(point):
         """In one program, since every operation alone would be compiled, too."""
-        terms = _bartlett.chain_potential(point, jnp.asarray(architecture.widths), factors)
+        terms = coordinates.half_entropy(point, jnp.asarray(architecture.widths), factors)
         terms += coordinates.order_one(point, factors)
         return coordinates.order_parameters(point, factors), jax.jacfwd(blocks)(point), terms
 

@@ -101,7 +101,7 @@ def test_a_range_may_end_the_search(chains, found, monkeypatch):
 
 def test_the_upper_end_of_a_range_is_named(chains):
     values, labels = chains
-    large = sma.Problem(values, 1e3 * np.asarray(labels), width=6, temperature=50.0)
+    large = sma.Problem(values, 100 * np.asarray(labels), width=6, temperature=80.0)
     bound = sma.maximise_evidence(large, chosen="temperature")
     assert bound.at_bound == ("temperature",) and bound.temperature == pytest.approx(1e2)
     assert bound.slopes["temperature"] > 0

@@ -132,11 +132,11 @@ def _climb(theta, data, rate, *, problem_of, log_prior, steps: int):
     return theta, deviation * point, values
 
 
-def _deviation(architecture) -> np.ndarray:
+def _deviation(architecture) -> Float[Array, " coordinates"]:
     """Standard deviations of the coordinates under the prior; 1 where all widths are infinite."""
     widths = jnp.array(architecture.stage_widths, float)
     deviations = prior_deviations(jnp.where(jnp.isfinite(widths), widths, 0.0), full_rank(architecture))
-    return np.where(np.isfinite(deviations), deviations, 1.0)
+    return jnp.where(jnp.isfinite(deviations), deviations, 1.0)
 
 
 def _log_evidence(problem: Problem, point) -> Float[Array, ""]:

@@ -10,12 +10,12 @@ from attention_book.encoder import encoded_task, shuffled, tf_idf, uniform, word
 from attention_book.encoder.inputs import STEP
 
 
-def through_all_tokens(encoder, tokens, sides):
+def through_all_tokens(network, tokens, sides):
     """(7) as it stands, with all tokens of every layer, the padding cut off each sentence first."""
     rows = []
     for row, length in enumerate(tokens.lengths):
         one = encoder.Tokens(tokens.ids[[row], :length], tokens.lengths[[row]], tokens.uncut[[row]])
-        found = encoder.encode(encoder, one)
+        found = encoder.encode(network, one)
         heads = [[np.asarray(found.attention[layer][0, head]) for layer in side for head in range(3)] for side in sides]
         inputs = np.asarray(found.embeddings[0], float).T
         paths = [np.linalg.multi_dot([inputs, *path, np.eye(length)])[:, 0] for path in itertools.product(*heads)]
