@@ -54,10 +54,11 @@ table = model.relative_bias(jnp.zeros((2, 9)), tokens=5)
 overlaps = model.weights_order_parameters(weights, layers=layers)
 places = model.path_indices(layers=layers)
 
-rows = theory.token_rows(drawn.inputs, attention, readout="mean")
-alone = theory.solve_without_paths(rows, drawn.labels, width=30, temperature=0.1)
-alone, *_ = theory.sweep_without_paths(rows, drawn.labels, widths=[30], temperature=0.1)
-direct, by_head = theory.kernel_without_paths(rows, rows, variance=1.0), pruning.head_kernels(rows, rows, variance=1.0)
+rows = sma.token_inputs(drawn.inputs, attention, readout="mean")
+tokens = sma.Problem(rows, drawn.labels, width=30, temperature=0.1)
+alone = sma.solve_without_paths(tokens)
+alone, *_ = sma.sweep_without_paths(tokens, widths=[30])
+direct, by_head = sma.kernel_without_paths(rows, rows, variance=1.0), pruning.head_kernels(rows, rows, variance=1.0)
 worth = pruning.head_worth(direct, by_head, drawn.labels, temperature=0.1)
 
 settings = sma.SamplerSettings(draws=1000, chains=4)
@@ -192,9 +193,9 @@ dmft.window_from_words(dynamics, np.ones((4, 3)), slots=0)  # type: ignore[call-
 dmft.window_from_attention(dynamics, np.ones((4, 3)), slots=0)  # type: ignore[call-arg]
 dmft.patterns_from_arrays(queries=pair, key=pair, value=pair, output=pair)  # type: ignore[call-arg]
 sma.no_such_thing  # type: ignore[attr-defined]
-theory.token_rows(drawn.inputs, attention, readuot="mean")  # type: ignore[call-arg]
-theory.solve_without_paths(rows, drawn.labels, widht=30, temperature=0.1)  # type: ignore[call-arg]
-theory.sweep_without_paths(rows, drawn.labels, width=[30], temperature=0.1)  # type: ignore[call-arg]
-theory.kernel_without_paths(rows, rows, varaince=1.0)  # type: ignore[call-arg]
+sma.token_inputs(drawn.inputs, attention, readuot="mean")  # type: ignore[call-arg]
+sma.solve_without_paths(tokens, direction=8)  # type: ignore[call-arg]
+sma.sweep_without_paths(tokens, widths=[30], tolerence=1e-6)  # type: ignore[call-arg]
+sma.kernel_without_paths(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.head_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.head_worth(direct, by_head, drawn.labels, temprature=0.1)  # type: ignore[call-arg]

@@ -15,6 +15,7 @@ from statmech_attention.installed import version as _version
 from statmech_attention.layers import Heads, Linear, Outputs, SkipHeads
 from statmech_attention.model import (
     AttentionedInputs,
+    TokenInputs,
     attention_from_products,
     attention_from_queries_and_keys,
     attention_from_torch,
@@ -22,6 +23,7 @@ from statmech_attention.model import (
     attentioned_inputs,
     forward,
     sample_weights,
+    token_inputs,
 )
 from statmech_attention.records import load, save
 from statmech_attention.theory import (
@@ -29,25 +31,30 @@ from statmech_attention.theory import (
     Outcome,
     Problem,
     Solution,
+    TokenSolution,
     accuracy,
     head_scores,
     kernel,
     kernel_regression,
+    kernel_without_paths,
     log_evidence,
     maximise_evidence,
     minima,
     solve,
     solve_sweep,
+    solve_without_paths,
+    sweep_without_paths,
 )
 
 __version__ = _version()
 
 __all__ = ["AttentionedInputs", "Heads", "Linear", "NotConverged", "Outcome", "Outputs", "Problem"]
-__all__ += ["SkipHeads", "Solution", "accuracy", "attention_from_products", "attention_from_queries_and_keys"]
-__all__ += ["attention_from_torch", "attention_from_transformers", "attentioned_inputs", "enable_x64"]
-__all__ += ["forward", "head_scores", "kernel", "kernel_regression", "layers", "load", "log_evidence"]
-__all__ += ["maximise_evidence", "minima", "model", "sample_weights", "save", "solve", "solve_sweep"]
-__all__ += ["theory"]
+__all__ += ["SkipHeads", "Solution", "TokenInputs", "TokenSolution", "accuracy", "attention_from_products"]
+__all__ += ["attention_from_queries_and_keys", "attention_from_torch", "attention_from_transformers"]
+__all__ += ["attentioned_inputs", "enable_x64", "forward", "head_scores", "kernel", "kernel_regression"]
+__all__ += ["kernel_without_paths", "layers", "load", "log_evidence", "maximise_evidence", "minima", "model"]
+__all__ += ["sample_weights", "save", "solve", "solve_sweep", "solve_without_paths", "sweep_without_paths"]
+__all__ += ["theory", "token_inputs"]
 # Imported when they are first used: some need an extra. Type checkers read the first block, Python the second.
 if TYPE_CHECKING:
     from statmech_attention import dmft as dmft

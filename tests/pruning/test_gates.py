@@ -8,7 +8,6 @@ from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
 from statmech_attention.pruning import head_kernels, head_worth
-from statmech_attention.theory import kernel_without_paths, token_rows
 
 LAYERS = (sma.SkipHeads(2), 3, sma.Linear())
 VARIANCE = (1.2, 0.7, 1.5, 0.9, 1.1)
@@ -23,18 +22,18 @@ def rows_of(examples, seed, gates=(1.0,) * 5):
     roots = np.split(np.sqrt(gates), [2])
     gated = [one * root[:, None, None] for one, root in zip(matrices, roots, strict=True)]
     inputs = rng.normal(size=(examples, 4, 3))
-    return token_rows(inputs, lambda _: gated, layers=LAYERS, readout="mean", mask=mask)
+    return sma.token_inputs(inputs, lambda _: gated, layers=LAYERS, readout="mean", mask=mask)
 
 
 @pytest.mark.parametrize("head", range(5))
 def test_kernel_without_a_head_is_that_of_the_network_with_its_gate_closed(head, monkeypatch):
     if head == 0:  # example by example
-        for name in ("pruning.gates", "theory.token_rows"):
+        for name in ("pruning.gates", "theory.infinite_width"):
             monkeypatch.setattr(importlib.import_module(f"statmech_attention.{name}"), "_AT_ONCE", 1)
     gates = np.where(np.arange(5) == head, 0.0, 1.0)
     whole, without = ((rows_of(6, 1, one), rows_of(4, 2, one)) for one in (np.ones(5), gates))
-    found = kernel_without_paths(*whole, variance=VARIANCE) - head_kernels(*whole, variance=VARIANCE)[head]
-    np.testing.assert_allclose(found, kernel_without_paths(*without, variance=VARIANCE), rtol=1e-12, atol=1e-12)
+    found = sma.kernel_without_paths(*whole, variance=VARIANCE) - head_kernels(*whole, variance=VARIANCE)[head]
+    np.testing.assert_allclose(found, sma.kernel_without_paths(*without, variance=VARIANCE), rtol=1e-12, atol=1e-12)
 
 
 def test_slopes_and_losses_are_changes_of_the_evidence():
@@ -42,11 +41,11 @@ def test_slopes_and_losses_are_changes_of_the_evidence():
 
     def evidence(gates):
         rows = rows_of(6, 1, gates)
-        covariance = kernel_without_paths(rows, rows, variance=VARIANCE) + temperature * np.eye(6)
+        covariance = sma.kernel_without_paths(rows, rows, variance=VARIANCE) + temperature * np.eye(6)
         return multivariate_normal(np.zeros(6), covariance).logpdf(labels)
 
     rows = rows_of(6, 1)
-    kernel, heads = kernel_without_paths(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
+    kernel, heads = sma.kernel_without_paths(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
     found = head_worth(kernel, heads, labels, temperature=temperature)
     for head, unit in enumerate(np.eye(5)):
         slope = (evidence(1 + 1e-5 * unit) - evidence(1 - 1e-5 * unit)) / 2e-5
@@ -56,7 +55,7 @@ def test_slopes_and_losses_are_changes_of_the_evidence():
 
 def test_scale_and_temperature_are_those_of_the_largest_evidence():
     rows = rows_of(12, 4)
-    kernel, heads = kernel_without_paths(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
+    kernel, heads = sma.kernel_without_paths(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
     labels = np.random.default_rng(5).multivariate_normal(np.zeros(12), 3 * kernel + 0.5 * np.eye(12))
     found = head_worth(kernel, heads, labels)
 

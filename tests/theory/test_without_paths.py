@@ -7,13 +7,7 @@ import pytest
 from layers import brute_force
 
 import statmech_attention as sma
-from statmech_attention.theory import (
-    NotSettled,
-    kernel_without_paths,
-    solve_without_paths,
-    sweep_without_paths,
-    token_rows,
-)
+from statmech_attention.theory import NotSettled
 
 LENGTHS = [4, 2, 3, 4, 1, 2]
 # Layers, readout, outputs, widths: at most 27 paths.
@@ -59,7 +53,7 @@ def test_kernel_of_infinite_width_is_that_of_all_paths(name):
     seen, others = (sma.attentioned_inputs(**one) for one in (train, test))
     order_parameter = sma.theory.gp_order_parameters(layers=train["layers"], variance=variance)[0]
     expected = sma.kernel(seen, others, order_parameter, variance=variance).reshape(6, -1, 3, seen.chain.outputs)
-    found = kernel_without_paths(token_rows(**train), token_rows(**test), variance=variance)
+    found = sma.kernel_without_paths(sma.token_inputs(**train), sma.token_inputs(**test), variance=variance)
     for output in range(seen.chain.outputs):
         np.testing.assert_allclose(found, expected[:, output, :, output], rtol=1e-12, atol=1e-12)
 
@@ -78,8 +72,8 @@ def test_kernel_of_infinite_width_is_the_covariance_of_sampled_networks():
 
     products = np.asarray(jax.vmap(outputs)(weights))
     products = products[:, :, None] * products[:, None, :]
-    rows = token_rows(**given)
-    apart = products.mean(axis=0) - kernel_without_paths(rows, rows, variance=variance)
+    rows = sma.token_inputs(**given)
+    apart = products.mean(axis=0) - sma.kernel_without_paths(rows, rows, variance=variance)
     assert np.all(np.abs(apart) < 4 * products.std(axis=0) / np.sqrt(draws))
 
 
@@ -88,10 +82,10 @@ def test_solution_in_all_directions_is_that_of_all_paths(name):
     train, test, labels, numbers = setting(name)
     problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
     expected = sma.solve(problem, tolerance=1e-10)
-    found = solve_without_paths(token_rows(**train), labels, **numbers, tolerance=1e-9)
+    found = sma.solve_without_paths(sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-9)
     assert found.settled and found.change == 0 and found.left_out < 1e-9
     np.testing.assert_allclose(found.log_evidence, sma.log_evidence(expected), rtol=1e-9, atol=1e-8)
-    wanted, got = expected.predict(sma.attentioned_inputs(**test)), found.predict(token_rows(**test))
+    wanted, got = expected.predict(sma.attentioned_inputs(**test)), found.predict(sma.token_inputs(**test))
     np.testing.assert_allclose(got.mean, wanted.mean, atol=1e-8)
     np.testing.assert_allclose(got.variance, wanted.variance, atol=1e-8)
 
@@ -99,7 +93,9 @@ def test_solution_in_all_directions_is_that_of_all_paths(name):
 def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths():
     train, _, labels, numbers = setting("skip below, three outputs")
     problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
-    slopes = solve_without_paths(token_rows(**train), labels, **numbers, tolerance=1e-8).evidence_slopes()
+    slopes = sma.solve_without_paths(
+        sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-8
+    ).evidence_slopes()
     assert slopes["gates"].shape == (3,)
 
     def difference(changed, step=1e-4):
@@ -126,17 +122,17 @@ def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths():
 def many():
     """81 paths with skips, 20 sentences: more paths than directions; and the solution in all of them."""
     given = arguments([("skip", 2)] * 4, "first", None, [3, 4] * 10, 7)
-    rows = token_rows(**given)
+    rows = sma.token_inputs(**given)
     labels = np.sign(np.random.default_rng(2).normal(size=20))
-    numbers = {"temperature": 0.1, "variance": 1.0}
-    return rows, labels, numbers, solve_without_paths(rows, labels, width=5, **numbers)
+    problem = sma.Problem(rows, labels, width=5, temperature=0.1)
+    return problem, sma.solve_without_paths(problem)
 
 
 def test_few_directions_say_by_how_much_more_would_change_predictions(many):
-    rows, labels, numbers, whole = many
+    problem, whole = many
     assert whole.directions > 16
     with pytest.raises(NotSettled, match="Allow more directions") as caught:
-        solve_without_paths(rows, labels, width=5, **numbers, directions=16)
+        sma.solve_without_paths(problem, directions=16)
     few = caught.value.solution
     assert np.isinf(few.change) and not few.settled
     np.testing.assert_allclose(few.action, whole.action, atol=0.05 * whole.action)
@@ -146,48 +142,87 @@ def test_few_directions_say_by_how_much_more_would_change_predictions(many):
 
 
 def test_left_out_predictions_are_those_of_the_other_examples(many):
-    _, labels, numbers, whole = many
-    kernel = np.asarray(whole.regression.factor @ whole.regression.factor.T) - numbers["temperature"] * np.eye(20)
+    problem, whole = many
+    kernel = np.asarray(whole.regression.factor @ whole.regression.factor.T) - 0.1 * np.eye(20)
     for place in (0, 7):
         rest = np.arange(20) != place
-        inverse = np.linalg.inv(kernel[np.ix_(rest, rest)] + numbers["temperature"] * np.eye(19))
-        np.testing.assert_allclose(whole.left_out_predictions[place], kernel[place, rest] @ inverse @ labels[rest])
+        inverse = np.linalg.inv(kernel[np.ix_(rest, rest)] + 0.1 * np.eye(19))
+        np.testing.assert_allclose(
+            whole.left_out_predictions[place], kernel[place, rest] @ inverse @ np.asarray(problem.labels)[rest]
+        )
 
 
 def test_sweep_from_wide_to_narrow_ends_where_a_solve_does(many):
-    rows, labels, numbers, whole = many
-    narrow, wide = sweep_without_paths(rows, labels, widths=(5, 20), **numbers)
+    problem, whole = many
+    narrow, wide = sma.sweep_without_paths(problem, widths=(5, 20))
     assert wide.ranked is narrow.ranked
     np.testing.assert_allclose(narrow.action, whole.action, rtol=1e-6)
     assert wide.action < narrow.action
 
 
 def test_training_inputs_as_new_ones_have_the_training_kernel(many):
-    rows, labels, numbers, whole = many
+    problem, whole = many
     expected = whole.regression.predict(
-        whole.regression.factor @ whole.regression.factor.T - numbers["temperature"] * jnp.eye(20),
+        whole.regression.factor @ whole.regression.factor.T - 0.1 * jnp.eye(20),
         jnp.ones(20),
     )
-    np.testing.assert_allclose(whole.predict(rows).mean, expected.mean, atol=1e-6)
+    np.testing.assert_allclose(whole.predict(problem.attentioned).mean, expected.mean, atol=1e-6)
 
 
 def test_infinite_width_is_kernel_regression():
     train, test, labels, numbers = setting("skips")
     numbers["width"] = np.inf
     expected = sma.solve(sma.Problem(sma.attentioned_inputs(**train), labels, **numbers))
-    found = solve_without_paths(token_rows(**train), labels, **numbers)
+    found = sma.solve_without_paths(sma.Problem(sma.token_inputs(**train), labels, **numbers))
     np.testing.assert_allclose(found.log_evidence, sma.log_evidence(expected))
     wanted = expected.predict(sma.attentioned_inputs(**test))
-    np.testing.assert_allclose(found.predict(token_rows(**test)).mean, wanted.mean, atol=1e-9)
+    np.testing.assert_allclose(found.predict(sma.token_inputs(**test)).mean, wanted.mean, atol=1e-9)
 
 
 def test_what_does_not_fit_is_refused(many):
-    rows, labels, numbers, whole = many
+    problem, whole = many
     narrow = arguments([("heads", 2)], "first", None, [3, 2], 1) | {"layers": (sma.Heads(2, values=2),)}
     with pytest.raises(ValueError, match="without `values`"):
-        solve_without_paths(token_rows(**narrow), [1.0, -1.0], width=5, **numbers)
-    others = token_rows(**arguments([("heads", 2)], "first", None, [3, 2], 1))
+        sma.solve_without_paths(sma.Problem(sma.token_inputs(**narrow), [1.0, -1.0], width=5, temperature=0.1))
+    others = sma.token_inputs(**arguments([("heads", 2)], "first", None, [3, 2], 1))
     with pytest.raises(ValueError, match="test: wanted layers"):
         whole.predict(others)
     with pytest.raises(ValueError, match="start: wanted"):
-        solve_without_paths(rows, labels, width=5, temperature=0.1, variance=2.0, start=whole)
+        sma.solve_without_paths(problem.replace(variance=2.0), start=whole)
+    with pytest.raises(ValueError, match="attentioned: wanted attentioned_inputs .* Take solve_without_paths"):
+        sma.solve(problem)
+    with pytest.raises(ValueError, match="attentioned: wanted token_inputs"):
+        sma.solve_without_paths(sma.Problem(np.ones((2, 2, 3)), [1.0, -1.0], width=5, temperature=0.1, layers=(2,)))
+    with pytest.raises(ValueError, match="already have layers"):
+        problem.replace(layers=(2,))
+    with pytest.raises(ValueError, match="at most 10000 paths.*token_inputs"):
+        sma.attentioned_inputs(**arguments([("heads", 7)] * 5, "first", None, [1, 1], 1))
+
+
+def test_some_examples_and_some_heads_are_those_of_smaller_inputs():
+    """Examples taken in any order; heads taken as from the paths, with the factors of fewer heads."""
+    train, _, _, numbers = setting("all kinds, two outputs")
+    inputs, kept, some = sma.token_inputs(**train), ((1,), (0,), ()), [4, 0, 3]
+    few = {name: train[name][some] for name in ("inputs", "mask")} | {
+        "attention": [m[some] for m in train["attention"]]
+    }
+    expected = sma.attentioned_inputs(**train | few).keep_heads(kept)
+    order_parameter = sma.theory.gp_order_parameters(layers=expected.layers, variance=numbers["variance"])[0]
+    kernel = sma.kernel(expected, expected, order_parameter, variance=numbers["variance"])
+    found = inputs.take(some).keep_heads(kept)
+    assert found.layers == expected.layers and len(found) == 3
+    found = sma.kernel_without_paths(found, found, variance=numbers["variance"])
+    np.testing.assert_allclose(found, kernel.reshape(3, 2, 3, 2)[:, 0, :, 0], rtol=1e-12, atol=1e-12)
+
+
+def test_attention_that_was_read_comes_whole_or_in_batches():
+    train, *_ = setting("skips")
+    reads = [sma.model.ReadAttention(*(take(train, part))) for part in (slice(0, 2), slice(2, 6))]
+    options = {"layers": train["layers"], "readout": "mean"}
+    whole, parts = sma.token_inputs(**train), sma.token_inputs(iter(reads), **options)
+    np.testing.assert_allclose(sma.kernel_without_paths(whole, parts), sma.kernel_without_paths(whole, whole))
+
+
+def take(given, part):
+    """Tokens, matrices and mask of some examples."""
+    return given["inputs"][part], tuple(one[part] for one in given["attention"]), given["mask"][part]

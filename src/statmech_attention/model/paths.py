@@ -17,9 +17,12 @@ from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Kind
-from statmech_attention.model.attention import Attention, chain_and_matrices
-from statmech_attention.model.inputs import ReadAttention, padded, token_weights
-from statmech_attention.model.scales import scaled_attended, token_scales
+from statmech_attention.model.attention import Attention
+from statmech_attention.model.given import Given, given_parts
+from statmech_attention.model.inputs import ReadAttention
+from statmech_attention.model.scales import scaled_attended
+
+MOST_PATHS = 10_000  # whose order parameter has 10^8 entries
 
 
 @jax.tree_util.register_dataclass
@@ -37,6 +40,10 @@ class AttentionedInputs:
 
     def __post_init__(self):
         object.__setattr__(self, "chain", Chain.of(self.chain))
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return self.values.shape[-3]
 
     @property
     def layers(self) -> tuple[int | Kind, ...]:
@@ -99,50 +106,28 @@ def attentioned_inputs(
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, an unknown readout or norm, scales that are not
-            positive, matrices whose columns do not sum to one, as padding without `mask`.
+            positive, matrices whose columns do not sum to one, as padding without `mask`; more than
+            10,000 paths, for which there is `token_inputs`.
 
     Source: Tiberi et al. (2024), equations (7) and (23). The product is taken from the right, for
     the readout's column alone: $O(\mathrm{tokens}^2)$ per path.
     """
     options: dict[str, Any] = {"layers": layers, "readout": readout, "scales": scales, "norm": norm}
-    if not isinstance(inputs, (ReadAttention, Iterator)):
-        return _seen(inputs, attention, layout=layout, mask=mask, **options)
-    if attention is not None or mask is not None or layout != "key_query":
-        raise ValueError("inputs: wanted attention that was read alone. Its mask is in read._replace(mask=..).")
-    if isinstance(inputs, Iterator):
-        parts = [attentioned_inputs(one, **options) for one in inputs]
-        return AttentionedInputs(jnp.asarray(np.concatenate([one.values for one in parts])), parts[0].chain)
-    seen = _seen(inputs.inputs, _own(inputs), layout=layout, mask=inputs.mask, **options)
-    if seen.chain.paths > 1 and checks.concrete(seen.values) and np.ptp(np.asarray(seen.values), axis=1).max() == 0:
+    parts = [_seen(part) for part in given_parts(inputs, attention, layout=layout, mask=mask, **options)]
+    if len(parts) == 1:
+        return parts[0]
+    return AttentionedInputs(jnp.asarray(np.concatenate([one.values for one in parts])), parts[0].chain)
+
+
+def _seen(given: Given) -> AttentionedInputs:
+    chain = given.chain
+    if chain.paths > MOST_PATHS:
         raise ValueError(
-            f"readout: wanted a token at which heads differ, got {readout!r}, where all see the same. In a causal "
-            "model take readout='last'; some models return the mean of their heads."
+            f"layers: wanted at most {MOST_PATHS} paths, got {chain.paths} through {len(chain.layers)} layers. Take "
+            "token_inputs with the same arguments, which does not count them, and solve_without_paths."
         )
-    return seen
-
-
-def _own(read: ReadAttention) -> Attention:
-    """Its matrices; as a function of the inputs, whose sums may be any, if a sink leaves sums below one."""
-    counted = True if read.mask is None else read.mask[:, None]
-    below = any(np.any(counted & (matrix.sum(axis=2) < 1 - 1e-3)) for matrix in read.attention if matrix.ndim == 4)
-    return (lambda inputs: read.attention) if below else read.attention
-
-
-def _seen(inputs, attention, *, layers, readout, scales, norm, layout, mask) -> AttentionedInputs:
-    if attention is None:
-        raise ValueError(
-            "attention: wanted matrices or a function of the inputs, got none. A network without heads: ()."
-        )
-    inputs, mask = padded(inputs, mask)
-    weights = token_weights(readout, mask, *inputs.shape[:2])
-    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
-    if chain.paths > 10_000:  # whose order parameter has 10^8 entries
-        raise ValueError(
-            f"layers: wanted at most 10000 paths, got {chain.paths} through {len(chain.layers)} layers. Take fewer "
-            "layers, or all heads side by side in one."
-        )
-    norms = token_scales(scales, norm, chain, inputs)
-    return AttentionedInputs(_path_product(inputs, matrices, weights, norms, chain.skeleton), chain)
+    values = _path_product(given.inputs, given.matrices, given.weights, given.norms, chain.skeleton)
+    return AttentionedInputs(values, chain)
 
 
 @quick_jit(static=("chain",))

@@ -16,7 +16,8 @@ from jaxtyping import Float
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import variances
-from statmech_attention.theory.token_rows import TokenRows, infinite_width, layer_step, transposed
+from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.theory.infinite_width import infinite_width, layer_step, transposed
 
 _AT_ONCE = 2**21  # entries of a block of rows, all heads together
 _NOISE = np.geomspace(1e-4, 1e2, 121)  # T over the kernel's mean
@@ -41,7 +42,7 @@ class HeadWorth(NamedTuple):
 
 
 def head_kernels(
-    rows: TokenRows, others: TokenRows, *, variance: ArrayLike = 1.0
+    rows: TokenInputs, others: TokenInputs, *, variance: ArrayLike = 1.0
 ) -> Float[np.ndarray, "heads examples others"]:
     r"""$\partial K_{\mu\nu} / \partial g$ of all heads, layer by layer from the first, at infinite width.
 

@@ -1,6 +1,6 @@
 r"""Features of the backward signals of every level: few numbers that stand for all rows (example, token).
 
-Rows have the Gram matrix $G_l$ of infinite width at level $l$, see `token_rows`. A feature is
+Rows have the Gram matrix $G_l$ of infinite width at level $l$, see `token_inputs`. A feature is
 $d_a = \sum_{\mu t} \gamma_{\mu t, a} \delta_{\mu t}$, with $\gamma^\top G_l \gamma = 1$, so that
 
     delta_{mu t} = sum_a E_{mu t, a} d_a + rest,        E = G_l gamma.
@@ -23,7 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.theory.token_rows import TokenRows, infinite_width, layer_step, seeded, transposed
+from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.theory.infinite_width import infinite_width, layer_step, seeded, transposed
 
 _RANK = 1e-12  # relative size of an eigenvalue that is rounding
 _DENSE = 700  # rows of which all eigenvectors are found
@@ -101,7 +102,7 @@ class Ranked:
         """The largest number of features of a level."""
         return max(map(len, self.values))
 
-    def first(self, count: int, rows: TokenRows) -> Features:
+    def first(self, count: int, rows: TokenInputs) -> Features:
         """The chain of at most `count` features of every level."""
         count = min(count, self.most)
         cut = [_cut(level, count) for level in self.levels]
@@ -128,7 +129,7 @@ class Ranked:
         return max(self.total - float(np.sum(values[:count])) for values in self.values)
 
 
-def ranked_features(rows: TokenRows, labels, temperature, variances, most: int) -> Ranked:
+def ranked_features(rows: TokenInputs, labels, temperature, variances, most: int) -> Ranked:
     """Features of all levels, at most so many of each; two passes of (K3), one down and one up."""
     grams: list = []
     kernel = infinite_width(rows, rows, (1.0, *variances[1:]), lambda *one: grams.append(one))

@@ -15,12 +15,14 @@ from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.kernels import kernel_scale
 from statmech_attention.theory.rows import padded, triangulated
 
 LARGEST_LABELS = 300.0  # |Y|^2 over tr(K + T): up to 90 renumbered heads never changed a solve, from 500 they did
 _NAMES = ("attentioned", "labels", "width", "temperature", "variance")
 _FIELDS = (*_NAMES, "count")
+_WANTED_PATHS = "attentioned_inputs for what needs single paths, got tokens. Take solve_without_paths"
 _EXAMPLES = {"width": "30", "temperature": "0.1"}
 
 
@@ -48,7 +50,7 @@ class Problem:
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)`
-            with `layers`.
+            with `layers`; or `TokenInputs`, of which `solve_without_paths` makes no paths.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers
             for regression.
         width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, in which only
@@ -61,7 +63,7 @@ class Problem:
             `(2, SkipHeads(2))`.
     """
 
-    attentioned: AttentionedInputs
+    attentioned: AttentionedInputs  # or TokenInputs, which `need_problem` refuses where paths are needed
     labels: Float[Array, "..."]
     width: tuple[float, ...]  # None where it was left out, and so the temperature; `need_problem` refuses that
     temperature: float
@@ -70,7 +72,7 @@ class Problem:
 
     def __init__(
         self,
-        attentioned: AttentionedInputs | ArrayLike,
+        attentioned: AttentionedInputs | TokenInputs | ArrayLike,
         labels: ArrayLike,
         *,
         width: ArrayLike | Sequence[ArrayLike] | None = None,
@@ -78,8 +80,12 @@ class Problem:
         variance: ArrayLike | Sequence[ArrayLike] = 1.0,
         layers: Layers | None = None,
     ):
-        inputs = as_attentioned("attentioned", attentioned, layers)
-        labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+        inputs: Any = attentioned
+        if not isinstance(attentioned, TokenInputs):
+            inputs = as_attentioned("attentioned", attentioned, layers)
+        elif layers is not None:
+            raise ValueError(f"layers: the tokens already have layers {attentioned.layers}. Leave layers out.")
+        labels = checks.labels(labels, len(inputs), axes=inputs.chain.readout.axes)
         architecture = Architecture.of(inputs.layers, 1.0 if width is None else width, variance)
         if temperature is not None:
             temperature = checks.positive("temperature", temperature)
@@ -107,7 +113,7 @@ class Problem:
     @property
     def architecture(self) -> Architecture:
         """Layers, widths and prior variances; a missing width is refused."""
-        return Architecture(self.layers, need_problem(self, "width").width, self.variance)
+        return Architecture(self.layers, need_problem(self, "width", tokens=None).width, self.variance)
 
     def replace(self, **changes) -> "Problem":
         """The same problem with other arguments of `Problem`, by name, checked; a reduced one keeps its rows."""
@@ -128,7 +134,7 @@ class Problem:
         Energies, order parameters, evidence, samples and predictions stay what they are but for
         rounding. Rows are mixtures of examples, and their labels are no classes any more.
         """
-        return _sum(self)
+        return _sum(need_problem(self))
 
     def padded(self) -> "Problem":
         """The same problem with rows of zeros, which change nothing, up to one of few sizes.
@@ -148,6 +154,7 @@ class Problem:
         """
         if not isinstance(other, Problem):
             return NotImplemented
+        need_problem(self), need_problem(other)
         for name in ("layers", *_NAMES[2:]):
             mine, theirs = getattr(self, name), getattr(other, name)
             if checks.concrete(*jax.tree.leaves((mine, theirs))) and mine != theirs:
@@ -162,7 +169,9 @@ class Problem:
 
     def __repr__(self) -> str:
         rows = "" if self.count is None else f" in {len(self.labels)} rows"
-        what = f"layers={self.layers}, {self.examples} examples{rows} of {self.attentioned.values.shape[-1]} features"
+        inputs: Any = self.attentioned
+        features = (inputs.tokens if isinstance(inputs, TokenInputs) else inputs.values).shape[-1]
+        what = f"layers={self.layers}, {self.examples} examples{rows} of {features} features"
         return f"Problem({what}, width={self.width}, temperature={self.temperature}, variance={self.variance})"
 
     def __setstate__(self, state) -> None:
@@ -197,11 +206,14 @@ def _sum(*problems: Problem) -> Problem:
     return whole
 
 
-def need_problem(value, *numbers: str) -> Problem:
-    """Validate a problem that has these numbers."""
+def need_problem(value, *numbers: str, tokens: bool | None = False) -> Problem:
+    """Validate a problem that has these numbers, and paths, or `tokens` and none; None for either."""
     if not isinstance(value, Problem):
         what = type(value).__name__
         raise ValueError(f"problem: wanted a Problem, got {what}. Write sma.Problem(attentioned, labels, width=..).")
+    if tokens is not None and isinstance(value.attentioned, TokenInputs) != tokens:
+        wanted = "token_inputs, got attentioned inputs with paths. Take solve" if tokens else _WANTED_PATHS
+        raise ValueError(f"attentioned: wanted {wanted}, or make them from the same arguments.")
     for name in numbers:
         if getattr(value, name) is None:
             raise ValueError(f"{name}: not set in this problem. Write problem.replace({name}={_EXAMPLES[name]}).")

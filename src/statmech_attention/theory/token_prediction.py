@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.features import Features
-from statmech_attention.theory.token_rows import TokenRows, infinite_width, seeded
+from statmech_attention.theory.infinite_width import infinite_width, seeded
 
 _EXAMPLES = 16  # new examples at a time
 
@@ -31,7 +32,7 @@ class Cross(NamedTuple):
 class Descent(NamedTuple):
     """What a solution gives: features, their columns $\\gamma$, `Seen` of its levels, $U$ and variances."""
 
-    train: TokenRows
+    train: TokenInputs
     columns: tuple[Float[np.ndarray, "rows _features"], ...]
     features: Features
     seen: Any  # `Seen` of `theory.directions`
@@ -39,14 +40,14 @@ class Descent(NamedTuple):
     variances: tuple
 
 
-def new_kernels(rows: TokenRows, descent: Descent) -> Cross:
+def new_kernels(rows: TokenInputs, descent: Descent) -> Cross:
     """Kernels of all examples, block by block, in the order in which they were given."""
     found = [(rows.order[place], _of_block(block, descent)) for place, block in rows.blocks(_EXAMPLES)]
     order = np.argsort(np.concatenate([place for place, _ in found]))
     return Cross(*(np.concatenate(each)[order] for each in zip(*(one for _, one in found), strict=True)))
 
 
-def _of_block(rows: TokenRows, descent: Descent) -> Cross:
+def _of_block(rows: TokenInputs, descent: Descent) -> Cross:
     """Kernels of some examples of one length."""
     limits: list = []
 

@@ -1,0 +1,78 @@
+"""What `attentioned_inputs` and `token_inputs` are given: tokens, attention, readout and norms, checked together."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Chain
+from statmech_attention.model.attention import Attention, chain_and_matrices
+from statmech_attention.model.inputs import ReadAttention, padded, token_weights
+from statmech_attention.model.scales import token_scales
+
+
+class Given(NamedTuple):
+    """Tokens and all that acts on them; layers without heads have None among the matrices.
+
+    Attributes:
+        weights: of every token at the readout.
+        norms: factors of the tokens before and after every layer, or None.
+    """
+
+    chain: Chain
+    inputs: Float[Array, "examples tokens features"]
+    mask: Bool[np.ndarray, "examples tokens"] | None
+    weights: Float[np.ndarray, "examples tokens"]
+    matrices: tuple[Float[Array, "examples _heads tokens tokens"] | None, ...]
+    norms: Any
+
+
+def given_parts(inputs, attention, *, layout: str, mask, **options) -> Iterator[Given]:
+    """Check what was given: all of it at once, or one part for each batch of attention that was read."""
+    if not isinstance(inputs, (ReadAttention, Iterator)):
+        yield _given(inputs, attention, layout=layout, mask=mask, **options)
+        return
+    if attention is not None or mask is not None or layout != "key_query":
+        raise ValueError("inputs: wanted attention that was read alone. Its mask is in read._replace(mask=..).")
+    for read in inputs if isinstance(inputs, Iterator) else (inputs,):
+        part = _given(read.inputs, _own(read), layout=layout, mask=read.mask, **options)
+        if _all_alike(part):
+            raise ValueError(
+                f"readout: wanted a token at which heads differ, got {options['readout']!r}, where all see the same. "
+                "In a causal model take readout='last'; some models return the mean of their heads."
+            )
+        yield part
+
+
+def _given(inputs, attention, *, layers, readout, scales, norm, layout, mask) -> Given:
+    if attention is None:
+        raise ValueError(
+            "attention: wanted matrices or a function of the inputs, got none. A network without heads: ()."
+        )
+    inputs, mask = padded(inputs, mask)
+    weights = token_weights(readout, mask, *inputs.shape[:2])
+    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
+    return Given(chain, inputs, mask, weights, matrices, token_scales(scales, norm, chain, inputs))
+
+
+def _own(read: ReadAttention) -> Attention:
+    """Its matrices; as a function of the inputs, whose sums may be any, if a sink leaves sums below one."""
+    counted = True if read.mask is None else read.mask[:, None]
+    below = any(np.any(counted & (matrix.sum(axis=2) < 1 - 1e-3)) for matrix in read.attention if matrix.ndim == 4)
+    return (lambda inputs: read.attention) if below else read.attention
+
+
+def _all_alike(given: Given) -> bool:
+    """True if at the readout all heads of every layer see the same, and there are several of some layer."""
+    columns, several = given.weights[:, None, :, None], False
+    for matrix in reversed([one for one in given.matrices if one is not None]):
+        if not checks.concrete(matrix):
+            return False
+        found = np.asarray(matrix) @ columns
+        several |= found.shape[1] > 1
+        if np.ptp(found, axis=1).max() > 0:
+            return False
+        columns = found[:, :1]
+    return several

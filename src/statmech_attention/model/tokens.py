@@ -1,0 +1,216 @@
+r"""Inputs of a chain whose paths are never counted: tokens, and the maps of every layer between tokens.
+
+A layer takes the backward signals $\delta_{\mu t} = \sqrt N \partial f_\mu / \partial x_{\mu t}$ of
+its output to those of its input,
+
+    delta'_{mu t} = sum_s sum_t' B_s(mu)_{t t'} g^s_{mu t'},
+
+where a kept seed $g^s$ is $\delta$ itself and the others are independent Gaussian vectors with the
+Gram matrix of $\delta$. $B_s$ follows from `attended`, `mixing`, `gains` and `divisor` of the
+layer's kind, as `statmech_attention.layers.kind` has them; it stays within an example. Examples are
+sorted by length, and those of one length are multiplied together, so that nothing is padded.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Float, Int
+
+from statmech_attention.layers.chains import Chain, Layers
+from statmech_attention.model.attention import Attention
+from statmech_attention.model.given import Given, given_parts
+from statmech_attention.model.inputs import ReadAttention
+from statmech_attention.model.scales import scaled_attended
+
+
+class _Example(NamedTuple):
+    tokens: Float[np.ndarray, "tokens features"]
+    weights: Float[np.ndarray, " tokens"]
+    maps: tuple[Float[np.ndarray, "_seeds tokens tokens"], ...]
+
+
+class Group(NamedTuple):
+    """Examples of one length: their rows, and one array $B_s$ `(examples, seeds, below, above)` per layer."""
+
+    rows: slice
+    length: int
+    maps: tuple[Float[np.ndarray, "examples _seeds tokens tokens"], ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TokenInputs:
+    """Tokens of all examples, one row each, and what every layer does between them, from `token_inputs`.
+
+    Attributes:
+        chain: the layers and the readout.
+        groups: examples of one length together.
+        tokens: `(rows, features)`.
+        weights: of every row at the readout.
+        order: numbers of the examples in the order of the rows.
+        starts: the first row of each of these.
+    """
+
+    chain: Chain
+    groups: tuple[Group, ...]
+    tokens: Float[np.ndarray, "rows features"]
+    weights: Float[np.ndarray, " rows"]
+    order: Int[np.ndarray, " examples"]
+    starts: Int[np.ndarray, " examples"]
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.order)
+
+    @property
+    def layers(self) -> tuple:
+        """$(H_1, .., H_L)$, or layers of other kinds among them, as in `(2, SkipHeads(2), Outputs(3))`."""
+        return self.chain.shorthand
+
+    def __repr__(self) -> str:
+        paths, features = self.chain.paths, self.tokens.shape[1]
+        return f"TokenInputs({len(self)} examples, {features} features, layers={self.layers}: {paths} paths)"
+
+    def take(self, examples) -> "TokenInputs":
+        """Some of the examples, by number, in this order."""
+        each = {example: one for example, one in zip(self.order.tolist(), self._examples(), strict=True)}
+        return _grouped(self.chain, [each[int(example)] for example in np.atleast_1d(examples)])
+
+    def keep_heads(self, kept: Sequence[Sequence[int]]) -> "TokenInputs":
+        """The inputs of the sub-network that has only some heads of every layer, as `AttentionedInputs.keep_heads`.
+
+        Raises:
+            ValueError: a layer that lets nothing through, a head that is not there, or layers whose
+                value matrices are not one for every head.
+        """
+        smaller, parts = self.chain.keep(kept)
+        scales = []
+        for layer, part in zip(self.chain.layers, parts, strict=True):
+            old, new = (_coefficients(one) for one in (layer, part.layer))
+            if not all(_is_diagonal(one) for one in (old, new)):
+                raise ValueError(f"layers: wanted one value matrix per head, got {self.chain.shorthand}.")
+            scales.append((list(part.branches), np.diagonal(new) / np.diagonal(old)[list(part.branches)]))
+        groups = tuple(
+            group._replace(
+                maps=tuple(
+                    one[:, branches] * scale[:, None, None]
+                    for one, (branches, scale) in zip(group.maps, scales, strict=True)
+                )
+            )
+            for group in self.groups
+        )
+        return replace(self, chain=smaller, groups=groups)
+
+    def per_example(self, rows: Float[np.ndarray, "rows *columns"]) -> Float[np.ndarray, "examples *columns"]:
+        """Sums over the tokens of every example, in the order in which the examples were given."""
+        found = np.empty((len(self), *rows.shape[1:]))
+        found[self.order] = np.add.reduceat(rows, self.starts, axis=0)
+        return found
+
+    def seen(self, rows: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "examples features columns"]:
+        """Sums of the tokens of every example, weighted by each column; over the root of $N_0$."""
+        found = np.empty((len(self), self.tokens.shape[1], rows.shape[1]))
+        for place, (first, last) in enumerate(zip(self.starts, [*self.starts[1:], len(rows)], strict=True)):
+            found[self.order[place]] = self.tokens[first:last].T @ rows[first:last]
+        return found / np.sqrt(self.tokens.shape[1])
+
+    def spread(self, examples: Float[np.ndarray, "examples *columns"]) -> Float[np.ndarray, "rows *columns"]:
+        """The entry of its example for every row."""
+        return np.repeat(examples[self.order], np.diff(self.starts, append=len(self.weights)), axis=0)
+
+    def blocks(self, at_once: int) -> Iterator[tuple[slice, "TokenInputs"]]:
+        """The rows of at most so many examples of one length, with their place among the sorted examples."""
+        first = 0
+        for group in self.groups:
+            examples = len(group.maps[0]) if group.maps else (group.rows.stop - group.rows.start) // group.length
+            for start in range(0, examples, at_once):
+                count = min(at_once, examples - start)
+                here = slice(group.rows.start + start * group.length, group.rows.start + (start + count) * group.length)
+                maps = tuple(one[start : start + count] for one in group.maps)
+                whole = Group(slice(0, count * group.length), group.length, maps)
+                starts = group.length * np.arange(count)
+                cut = TokenInputs(self.chain, (whole,), self.tokens[here], self.weights[here], np.arange(count), starts)
+                yield slice(first + start, first + start + count), cut
+            first += examples
+
+    def _examples(self) -> Iterator[_Example]:
+        for _, block in self.blocks(1):
+            yield _Example(block.tokens, block.weights, tuple(one[0] for one in block.groups[0].maps))
+
+
+def token_inputs(
+    inputs: ArrayLike | ReadAttention | Iterator[ReadAttention],
+    attention: Attention | None = None,
+    *,
+    layers: Layers | None = None,
+    readout: str | int = "last",
+    scales: Sequence[ArrayLike | None] | None = None,
+    norm: str = "post",
+    layout: str = "key_query",
+    mask: ArrayLike | None = None,
+) -> TokenInputs:
+    """The arguments of `attentioned_inputs`, for any number of paths: none is made.
+
+    A `Problem` with these inputs is solved by `solve_without_paths`. What needs single paths, as
+    `solve`, the samplers of order parameters and `head_scores`, takes `attentioned_inputs`.
+
+    Args:
+        inputs, attention, layers, readout, scales, norm, layout, mask: as in `attentioned_inputs`.
+
+    Raises:
+        ValueError: as `attentioned_inputs`, but for the number of paths.
+    """
+    options: dict[str, Any] = {"layers": layers, "readout": readout, "scales": scales, "norm": norm}
+    parts = [_split(part) for part in given_parts(inputs, attention, layout=layout, mask=mask, **options)]
+    return _grouped(parts[0][0], [example for _, examples in parts for example in examples])
+
+
+def _split(given: Given) -> tuple[Chain, list[_Example]]:
+    """The chain and the single examples, without padding."""
+    shape = given.inputs.shape[:2]
+    each = zip(given.chain.layers, given.matrices, given.norms, strict=True)
+    maps = [_seed_maps(layer, matrix, before, after, shape) for layer, matrix, (before, after) in each]
+    mask = np.ones(shape, bool) if given.mask is None else given.mask
+    tokens, examples = np.asarray(given.inputs, float), []
+    for number, counted in enumerate(mask):
+        places = np.flatnonzero(counted)
+        cut = tuple(one[number][:, places[:, None], places] for one in maps)
+        examples.append(_Example(tokens[number, places], np.asarray(given.weights[number], float)[places], cut))
+    return given.chain, examples
+
+
+def _grouped(chain: Chain, examples: list[_Example]) -> TokenInputs:
+    """The examples sorted by length."""
+    lengths = np.array([len(one.tokens) for one in examples])
+    order = np.argsort(lengths, kind="stable")
+    starts, groups, first = np.cumsum(lengths[order]) - lengths[order], list[Group](), 0
+    for length, members in groupby(order, key=lambda number: int(lengths[number])):
+        some = [examples[number] for number in members]
+        maps = tuple(np.stack(layer) for layer in zip(*(one.maps for one in some), strict=True))
+        groups.append(Group(slice(first, first + length * len(some)), length, maps))
+        first += length * len(some)
+    tokens = np.concatenate([examples[number].tokens for number in order])
+    weights = np.concatenate([examples[number].weights for number in order])
+    return TokenInputs(chain, tuple(groups), tokens, weights, order, starts)
+
+
+def _seed_maps(layer, matrix, before, after, shape) -> Float[np.ndarray, "examples seeds tokens tokens"]:
+    """$B_s$ of a layer, at unit variances."""
+    eye = jnp.broadcast_to(jnp.eye(shape[1]), (*shape, shape[1]))
+    branches = np.swapaxes(np.asarray(scaled_attended(layer, eye, matrix, before, after), float), -1, -2)
+    coefficients = _coefficients(layer)
+    if _is_diagonal(coefficients):
+        return np.diagonal(coefficients)[:, None, None] * branches
+    return np.einsum("bs,ebtu->estu", coefficients, branches)
+
+
+def _coefficients(layer) -> Float[np.ndarray, "branches seeds"]:
+    return np.asarray(layer.gains)[:, None] / np.sqrt(layer.divisor) * layer.mixing(1.0)
+
+
+def _is_diagonal(matrix) -> bool:
+    return matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.diag(np.diagonal(matrix)))

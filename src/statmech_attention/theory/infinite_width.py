@@ -1,0 +1,108 @@
+r"""The kernel of infinite width without paths: the recursion (K3) between Gram matrices of rows (example, token)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Float
+
+from statmech_attention.model.architecture import variances
+from statmech_attention.model.tokens import TokenInputs
+
+_AT_ONCE = 2**22  # entries of a block of rows, all seeds together
+
+
+def kernel_without_paths(
+    inputs: TokenInputs, others: TokenInputs, *, variance: ArrayLike | Sequence[ArrayLike] = 1.0
+) -> Float[np.ndarray, "examples others"]:
+    r"""$K$ of infinite width for any number of paths, equations (K2) and (K3); of one of several outputs.
+
+    From the readout $G_{L+1} = \sigma_a^2 \omega \omega^\top$ down, in general
+    $G_l = \sigma_l^2 \sum_s B_s G_{l+1} B_s^\top$; for heads,
+
+        G_l = sigma_l^2 / H_l sum_h Omega_h G_{l+1} Omega_h^T  (+ G_{l+1} beside a skip),
+        K   = sigma_0^2 / N_0 sum_ts x_t . x_s G_1[t, s].
+
+    Args:
+        inputs, others: from `token_inputs`, of the same chain; blocks of examples can be given one by one.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+    """
+    check_alike(inputs, others, "others")
+    known = tuple(float(one) for one in variances(variance, len(inputs.chain.layers)))
+    return known[-1] * infinite_width(inputs, others, known)
+
+
+def check_alike(inputs: TokenInputs, others: TokenInputs, name: str) -> None:
+    """Raise ValueError unless both are inputs of the same network."""
+    if not all(isinstance(one, TokenInputs) for one in (inputs, others)):
+        raise ValueError(f"{name}: wanted token_inputs, got {type(others).__name__} beside {type(inputs).__name__}.")
+    if others.chain != inputs.chain or others.tokens.shape[1] != inputs.tokens.shape[1]:
+        raise ValueError(
+            f"{name}: wanted layers {inputs.layers} and {inputs.tokens.shape[1]} features as in training, got "
+            f"{others.layers} and {others.tokens.shape[1]}."
+        )
+
+
+def transposed(rows: TokenInputs) -> TokenInputs:
+    """The rows with every $B_s$ transposed, for the adjoint of the recursion."""
+    groups = (group._replace(maps=tuple(np.swapaxes(one, -1, -2) for one in group.maps)) for group in rows.groups)
+    return replace(rows, groups=tuple(groups))
+
+
+def stepped(rows: TokenInputs, others: TokenInputs, layer: int, seeds: slice, gram) -> Float[np.ndarray, "rows others"]:
+    """$\\sum_s B_s G B_s^\\top$ over `seeds`, of a Gram matrix between two sets of rows."""
+    found = np.zeros(gram.shape)
+    for group in rows.groups:
+        maps, length = group.maps[layer][:, seeds], group.length
+        examples, count = maps.shape[:2]
+        if not count:
+            return found
+        at_once = max(1, _AT_ONCE // (count * length * gram.shape[1]))
+        for first in range(0, examples, at_once):
+            some = maps[first : first + at_once]
+            here = slice(group.rows.start + first * length, group.rows.start + (first + len(some)) * length)
+            half = some.reshape(len(some), -1, length) @ gram[here].reshape(len(some), length, -1)
+            half = half.reshape(len(some), count, length, -1)
+            for other in others.groups:
+                right = other.maps[layer][:, seeds].swapaxes(-1, -2).reshape(-1, count * other.length, other.length)
+                left = half[..., other.rows].reshape(len(some), count, length, len(right), other.length)
+                left = left.transpose(3, 0, 2, 1, 4).reshape(len(right), -1, count * other.length)
+                found[here, other.rows] = (left @ right).transpose(1, 0, 2).reshape(len(some) * length, -1)
+    return found
+
+
+def seeded(rows: TokenInputs, layer: int, columns: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "..."]:
+    """$B_s$ times columns, `(seeds, rows, columns)`."""
+    found = [
+        np.moveaxis(group.maps[layer] @ columns[group.rows].reshape(-1, 1, group.length, columns.shape[1]), 1, 0)
+        for group in rows.groups
+    ]
+    return np.concatenate([one.reshape(len(one), -1, columns.shape[1]) for one in found], axis=1)
+
+
+def token_products(rows: TokenInputs, others: TokenInputs, gram) -> Float[np.ndarray, "examples others"]:
+    r"""$\frac{1}{N_0} \sum_{ts} x_{\mu t} \cdot x_{\nu s}\, G_{\mu t, \nu s}$, (K2) at a unit variance."""
+    products = gram * (rows.tokens @ others.tokens.T) / rows.tokens.shape[1]
+    return others.per_example(rows.per_example(products).T).T
+
+
+def layer_step(rows: TokenInputs, others: TokenInputs, layer: int, gram, variance):
+    """(K3): the Gram matrix below a layer, and the part of it that has passed the layer's values."""
+    kept = int(rows.chain.layers[layer].keeps)
+    values = variance * stepped(rows, others, layer, slice(kept, None), gram)
+    return (values + stepped(rows, others, layer, slice(0, kept), gram) if kept else values), values
+
+
+def infinite_width(rows: TokenInputs, others: TokenInputs, variances, see: Callable = lambda *_: None):
+    r"""$K$ of infinite width at a unit variance of the readout, by (K3) and (K2).
+
+    `see(layer, gram, values)` is called with the matrices of every level, from above: those of a layer's
+    input, and the part of it that has passed the layer's values; at first with those of the readout.
+    """
+    gram = np.outer(rows.weights, others.weights)
+    see(len(rows.chain.layers), gram, gram)
+    for layer in reversed(range(len(rows.chain.layers))):
+        gram, values = layer_step(rows, others, layer, gram, variances[1 + layer])
+        see(layer, gram, values)
+    return variances[0] * token_products(rows, others, gram)
