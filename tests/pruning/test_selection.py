@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from statmech_attention.pruning import head_worth
 from statmech_attention.pruning.features import fitted_features
+from statmech_attention.pruning.token_selection import Gates
 
 EXAMPLES, TOKENS, FEATURES, HEADS, USEFUL = 80, 6, 8, 6, (1, 4)
 
@@ -135,3 +137,37 @@ def test_labels_of_one_class_and_other_bad_input_are_refused():
         sma.select_heads(good.replace(labels=np.ones(12)), keep=2)
     with pytest.raises(ValueError, match="labels: wanted"):
         sma.select_heads(good.replace(labels=3 * labels), keep=2)
+
+
+@pytest.mark.parametrize("definition", ["derivative", "removal"])
+def test_without_paths_the_heads_that_see_the_label_are_kept(definition):
+    """Two layers beside skips; the heads of the first layer see the label only through those of the second."""
+    inputs, attention, labels = made(3, EXAMPLES)
+    layers = (sma.SkipHeads(3), sma.SkipHeads(HEADS))
+    attention = [attention_to([1, 2, 5], EXAMPLES), *attention]
+    tokens = sma.token_inputs(inputs, attention, layers=layers, readout="first")
+    found = sma.select_heads(sma.Problem(tokens, labels), keep=2, definition=definition)
+    assert {*found.kept} == {3 + head for head in USEFUL} and found.scores.max() == 1.0
+    assert found.accuracy.mean > 0.9 and found.temperature > 0
+    assert np.all(found.kept_in_folds[[3 + head for head in USEFUL]] == 1)
+
+
+def test_without_paths_the_accuracy_is_that_of_the_network_of_infinite_width_with_paths():
+    """Held-out outputs of one fold by kernel regression on attentioned inputs, at the same numbers."""
+    inputs, attention, labels = made(4, EXAMPLES, random_labels=True)
+    inputs[:, 2, 1] += 1.5 * labels
+    options = {"layers": (sma.SkipHeads(HEADS),), "readout": "mean"}
+    problem = sma.Problem(sma.token_inputs(inputs, attention, **options), labels)
+    gates, train, test = Gates(problem, "removal"), np.arange(60), np.arange(60, EXAMPLES)
+    kept = gates.scores(train)[0].argsort()[-2:]
+    seen = sma.attentioned_inputs(inputs, attention, **options)
+    seen = seen.keep_heads((np.sort(kept).tolist(),))
+    order_parameter = sma.theory.gp_order_parameters(layers=seen.layers)[0]
+    kernel = np.asarray(sma.kernel(seen, seen, order_parameter))
+    none = np.zeros((0, 60, 60))
+    best = head_worth(kernel[:60, :60], none, labels[train])
+    inverse = np.linalg.inv(best.scale * kernel[:60, :60] + best.temperature * np.eye(60))
+    expected = best.scale * kernel[60:, :60] @ inverse @ labels[train]
+    np.testing.assert_allclose(gates.outputs(train, test, kept), expected, rtol=1e-8, atol=1e-10)
+    with pytest.raises(ValueError, match="definition: wanted"):
+        sma.select_heads(problem, keep=2, definition="both")

@@ -8,6 +8,7 @@ $O_{l+1} = \sigma_l^2 \sum_s B_s^\top O_l B_s$, and
     dK_{mu nu} / dg = sigma_l^2 sum_ts (B_h G_{l+1} B_h^T)[mu t, nu s]  O_l[mu t, nu s].
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from jaxtyping import Float
 from statmech_attention import checks
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.infinite_width import infinite_width, layer_step, transposed
+from statmech_attention.theory.infinite_width import check_alike, infinite_width, layer_step, transposed
 
 _AT_ONCE = 2**21  # entries of a block of rows, all heads together
 _NOISE = np.geomspace(1e-4, 1e2, 121)  # T over the kernel's mean
@@ -42,33 +43,32 @@ class HeadWorth(NamedTuple):
 
 
 def head_kernels(
-    rows: TokenInputs, others: TokenInputs, *, variance: ArrayLike = 1.0
+    inputs: TokenInputs, others: TokenInputs, *, variance: ArrayLike | Sequence[ArrayLike] = 1.0
 ) -> Float[np.ndarray, "heads examples others"]:
     r"""$\partial K_{\mu\nu} / \partial g$ of all heads, layer by layer from the first, at infinite width.
 
     Args:
-        rows, others: from `theory.token_rows`, of the same chain.
+        inputs, others: from `token_inputs`, of the same chain.
         variance: as in `kernel_without_paths`.
 
     Raises:
         ValueError: layers whose value matrices are not one for every head.
     """
-    chain = rows.chain
-    if others.chain != chain:
-        raise ValueError(f"others: wanted layers {chain.shorthand}, got {others.chain.shorthand}.")
+    chain = inputs.chain
+    check_alike(inputs, others, "others")
     if any(layer.heads not in (0, layer.value_matrices) for layer in chain.layers):
         raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
     known = tuple(float(one) for one in variances(variance, len(chain.layers)))
     grams: list = []
-    infinite_width(rows, others, known, lambda layer, gram, _: grams.append(gram))
-    adjoint = known[0] * known[-1] * (rows.tokens @ others.tokens.T) / rows.tokens.shape[1]
-    up, beside = transposed(rows), transposed(others)
+    infinite_width(inputs, others, known, lambda layer, gram, _: grams.append(gram))
+    adjoint = known[0] * known[-1] * (inputs.tokens @ others.tokens.T) / inputs.tokens.shape[1]
+    up, beside = transposed(inputs), transposed(others)
     found: list = []
     grams.pop()
     for place, layer in enumerate(chain.layers):
         gram, first = grams.pop(), int(layer.keeps)
         if layer.heads:
-            terms = _head_terms(rows, others, place, slice(first, None), gram, adjoint)
+            terms = _head_terms(inputs, others, place, slice(first, None), gram, adjoint)
             found.extend(known[1 + place] * terms)
         if grams:
             adjoint, _ = layer_step(up, beside, place, adjoint, known[1 + place])

@@ -7,9 +7,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
-from statmech_attention.model import AttentionedInputs
+from statmech_attention.model import AttentionedInputs, TokenInputs
 from statmech_attention.pruning.features import Features, fitted_features
-from statmech_attention.pruning.heads import keep_heads, removal_order
+from statmech_attention.pruning.heads import keep_heads
+from statmech_attention.pruning.token_selection import DEFINITIONS, Gates, kept_of
 from statmech_attention.theory import Problem, Solution, head_scores, log_evidence, solve, solve_sweep
 from statmech_attention.theory.problem import need_examples, need_problem
 from statmech_attention.theory.regression import Estimate, hit
@@ -46,7 +47,13 @@ class SelectedHeads(NamedTuple):
 
 
 def select_heads(
-    problem: Problem, *, keep: int, directions: int = 64, folds: int = 4, seed: int = 0, definition: str = "both"
+    problem: Problem,
+    *,
+    keep: int,
+    directions: int = 64,
+    folds: int = 4,
+    seed: int = 0,
+    definition: str | None = None,
 ) -> SelectedHeads:
     r"""Select the heads that count most in the order parameter of a network on this attention.
 
@@ -56,6 +63,9 @@ def select_heads(
     examples; the accuracy is estimated by cross-validation, with temperature, heads, features and
     values chosen and fitted on the other folds.
 
+    Of a problem of `token_inputs` a head's score is what it is worth to the kernel of infinite width,
+    see `head_worth`; scale and, unless it is given, temperature are those of the largest evidence.
+
     Where the action has several minima, all of this is of the one on the prior's branch, that of
     `solve`; `minima` tells whether another is lower.
 
@@ -64,13 +74,14 @@ def select_heads(
             evidence is taken from 0.01, 0.03, .., 3. All heads of an encoder may be in one layer:
             `Problem(np.einsum("ehk,ekd->ehd", columns, inputs), labels, width=10, layers=(heads,))`
             with the attention `(examples, heads, keys)` of the token read out. Labels are +1 or -1,
-            or `(examples, outputs)`, the largest of an example for its class.
+            or `(examples, outputs)`, the largest of an example for its class. Tokens need no width.
         keep: number of heads to keep, of all layers together.
         directions: $N_0$, number of features, or as many as there are.
         folds: number of folds, each with equal shares of the classes.
         seed: of the folds.
-        definition: of the score, as in `head_scores`. The default differs: where values are learned
-            again, "both" is the one that was tried (the book's page on the encoder).
+        definition: of the score. With paths as in `head_scores`, but by default "both": where values
+            are learned again, it is the one that was tried (the book's page on the encoder). Of
+            tokens "derivative", the default, or "removal", the evidence lost without the head.
 
     Raises:
         ValueError: labels of one class.
@@ -79,22 +90,33 @@ def select_heads(
     Source: the score is that of Tiberi et al. (2024), section 4.2; selection before training is
     ours.
     """
-    problem = need_examples(need_problem(problem, "width"), "folds")
+    problem = need_examples(need_problem(problem, tokens=None), "folds")
+    tokens = isinstance(problem.attentioned, TokenInputs)
+    problem = need_problem(problem, *(() if tokens else ("width",)), tokens=tokens)
     classes, heads = _classes(problem), problem.attentioned.chain.heads
     keep = checks.whole("keep", keep, most=sum(heads))
     directions, folds = checks.whole("directions", directions), checks.whole("folds", folds, 2, len(classes) // 2)
     place = _folds(classes, folds, np.random.default_rng(checks.whole("seed", seed, 0)))
     outputs, times = np.zeros((2, *problem.labels.shape)), np.zeros(sum(heads))
+    gates = Gates(problem, definition or DEFINITIONS[0]) if tokens else None
     for fold in range(folds):
-        kept, outputs[:, place == fold] = _held_out(problem, place == fold, keep, directions, definition)
+        if gates is None:
+            held = _held_out(problem, place == fold, keep, directions, definition or "both")
+        else:
+            held = _held_out_tokens(gates, place == fold, keep)
+        kept, outputs[:, place == fold] = held
         times[kept] += 1 / folds
     hits = hit(outputs, np.asarray(problem.labels))
     hits = np.concatenate([hits, hits[:1] - hits[1:]])
     few, every, apart = (Estimate(np.mean(one), np.std(one, ddof=1) / math.sqrt(len(one))) for one in hits)
-    fitted, _ = _fitted(problem, directions)
-    scores, kept = _selected(fitted, keep, definition)
+    if gates is None:
+        fitted, _ = _fitted(problem, directions)
+        scores, temperature = _scores(fitted, definition or "both"), float(fitted.problem.temperature)
+    else:
+        scores, temperature = gates.scores(np.arange(len(classes)))
+        scores = scores / scores.max()
+    kept = kept_of(scores, keep, problem.layers)
     majority = float(np.bincount(classes).max() / len(classes))
-    temperature = float(fitted.problem.temperature)
     return SelectedHeads(kept, scores, few, every, apart, majority, times, temperature)
 
 
@@ -113,15 +135,15 @@ def _fitted(problem: Problem, directions: int) -> tuple[Solution, Features]:
     return best, features
 
 
-def _selected(fitted: Solution, keep: int, definition: str) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of all heads, and the numbers of those with the highest, but at least one of every layer."""
-    layers = fitted.problem.layers
-    scores = np.asarray(head_scores(fitted.order_parameter, layers=layers, definition=definition))
-    order = removal_order(scores, layers=layers)
-    if keep < len(scores) - len(order):
-        raise ValueError(f"keep: wanted at least {len(scores) - len(order)} heads, one of every layer, got {keep}.")
-    kept = np.setdiff1d(np.arange(len(scores)), order[: len(scores) - keep])
-    return scores, kept[np.argsort(-scores[kept], kind="stable")]
+def _scores(fitted: Solution, definition: str) -> Float[np.ndarray, " heads"]:
+    return np.asarray(head_scores(fitted.order_parameter, layers=fitted.problem.layers, definition=definition))
+
+
+def _held_out_tokens(gates: Gates, tested, keep: int) -> tuple:
+    """As `_held_out`, without paths."""
+    train, test = np.flatnonzero(~tested), np.flatnonzero(tested)
+    kept = kept_of(gates.scores(train)[0], keep, gates.inputs.layers)
+    return kept, np.stack([gates.outputs(train, test, kept), gates.outputs(train, test)])
 
 
 def _held_out(problem: Problem, tested, keep: int, directions: int, definition: str) -> tuple:
@@ -130,7 +152,7 @@ def _held_out(problem: Problem, tested, keep: int, directions: int, definition: 
     train = problem.replace(attentioned=AttentionedInputs(seen.values[~tested], seen.layers), labels=labels[~tested])
     test = AttentionedInputs(seen.values[tested], seen.layers)
     whole, features = _fitted(train, directions)
-    kept = np.sort(_selected(whole, keep, definition)[1])
+    kept = np.sort(kept_of(_scores(whole, definition), keep, problem.layers))
     fewer, components = _fitted(keep_heads(train, kept), directions)
     few = fewer.predict(components.of(keep_heads(test, kept))).mean
     return kept, np.stack([few, whole.predict(features.of(test)).mean])

@@ -243,6 +243,6 @@ def warn_of_large_labels(problem: Problem) -> None:
 
 def need_examples(value, what: str) -> Problem:
     """Validate a problem for `what`, which needs the examples themselves."""
-    if need_problem(value).count is not None:
+    if need_problem(value, tokens=None).count is not None:
         raise ValueError(f"problem: wanted single examples for {what}, got a reduced problem, whose rows are mixtures.")
     return value
