@@ -16,14 +16,22 @@ from statmech_attention import checks
 from statmech_attention.installed import need
 from statmech_attention.layers.chains import Chain, layers_from_json, layers_to_json
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Solution
+from statmech_attention.theory.token_solution import TokenSolution
+from statmech_attention.token_records import (
+    arrays_of_solution,
+    arrays_of_tokens,
+    solution_of_arrays,
+    tokens_of_arrays,
+)
 
 _LARGE = 4000  # bytes
 _NUMBERS = ("action", "energy", "entropy", "gradient_norm", "steps", "outcome")
 
 
-def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
+def save(thing: Problem | Solution | TokenSolution, path: str | os.PathLike[str]) -> Path:
     """Write a problem or a solution to a netCDF file ending in `.nc`, whole or not at all; return the path.
 
     The leading axes of a batch come first, `batch_1` and so on; `layers` is an attribute.
@@ -35,9 +43,9 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
     need("io", "saving")
     import xarray as xr
 
-    if not isinstance(thing, Problem | Solution):
+    if not isinstance(thing, Problem | Solution | TokenSolution):
         raise ValueError(f"save: wanted one Problem or Solution, got {type(thing).__name__}. Save each by itself.")
-    problem = thing.problem if isinstance(thing, Solution) else thing
+    problem = thing if isinstance(thing, Problem) else thing.problem
     batch = tuple(f"batch_{axis + 1}" for axis in range(thing.action.ndim)) if isinstance(thing, Solution) else ()
     variables = _of_problem(problem, batch)
     if isinstance(thing, Solution):
@@ -45,6 +53,8 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
         for stage, overlap in zip(problem.attentioned.chain.stages, thing.order_parameters, strict=True):
             axes = (*batch, *stage.axes[: overlap.ndim - len(batch)])
             variables[stage.variable] = (axes, np.asarray(overlap))
+    elif isinstance(thing, TokenSolution):
+        variables |= _on_own_axes(arrays_of_solution(thing))
     attributes = {"layers": json.dumps(layers_to_json(problem.layers)), "start": getattr(thing, "start", "")}
     attributes["starts"] = getattr(thing, "starts", 0)
     dataset = xr.Dataset(variables, attrs=attributes)
@@ -53,12 +63,15 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
 
 def _of_problem(problem: Problem, batch: tuple[str, ...]) -> dict[str, Any]:
     """Variables of a problem whose numbers have the axes `batch`."""
-    values, labels = np.asarray(problem.attentioned.values), np.asarray(problem.labels)
-    leading = batch[: values.ndim - 3]
-    variables: dict[str, Any] = {
-        "attentioned": ((*leading, "row", "seen_path", "feature"), values),
-        "labels": ((*leading, "row", *("output",) * (labels.ndim - 1 - len(leading))), labels),
-    }
+    inputs: Any = problem.attentioned
+    labels, leading = np.asarray(problem.labels), tuple[str, ...]()
+    variables: dict[str, Any] = {}
+    if isinstance(inputs, TokenInputs):
+        variables |= _on_own_axes(arrays_of_tokens(inputs))
+    else:
+        leading = batch[: inputs.values.ndim - 3]
+        variables["attentioned"] = ((*leading, "row", "seen_path", "feature"), np.asarray(inputs.values))
+    variables["labels"] = ((*leading, "row", *("output",) * (labels.ndim - 1 - len(leading))), labels)
     for name in ("width", "variance"):
         if (numbers := getattr(problem, name)) is not None:
             stacked = np.stack([np.asarray(one, float) for one in numbers], axis=-1)
@@ -69,7 +82,15 @@ def _of_problem(problem: Problem, batch: tuple[str, ...]) -> dict[str, Any]:
     return variables
 
 
-def load(path: str | os.PathLike[str]) -> Problem | Solution:
+def _on_own_axes(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Variables "without_paths_.." none of which shares an axis."""
+    return {
+        f"without_paths_{name}": (tuple(f"{name}_axis_{axis}" for axis in range(array.ndim)), array)
+        for name, array in arrays.items()
+    }
+
+
+def load(path: str | os.PathLike[str]) -> Problem | Solution | TokenSolution:
     """Read what `save` wrote, with the same numbers.
 
     Raises:
@@ -93,9 +114,17 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution:
         name: tuple(map(number, np.moveaxis(dataset[name].values, -1, 0))) if name in dataset else None
         for name in ("width", "variance")
     }
-    inputs = AttentionedInputs(jnp.asarray(dataset["attentioned"].values), layers)
+    prefix = "without_paths_"
+    arrays = {str(name).removeprefix(prefix): dataset[name].values for name in dataset if str(name).startswith(prefix)}
+    inputs: Any
+    if arrays:
+        inputs = tokens_of_arrays(arrays, Chain.of(layers))
+    else:
+        inputs = AttentionedInputs(jnp.asarray(dataset["attentioned"].values), layers)
     parts = {"attentioned": inputs, "labels": jnp.asarray(dataset["labels"].values)} | numbers
     problem = object.__new__(Problem).unchecked(**parts)
+    if "action" in arrays:
+        return solution_of_arrays(arrays, problem)
     if "action" not in dataset:
         return problem
     overlaps = tuple(jnp.asarray(dataset[stage.variable].values) for stage in Chain.of(layers).stages)

@@ -226,3 +226,16 @@ def test_attention_that_was_read_comes_whole_or_in_batches():
 def take(given, part):
     """Tokens, matrices and mask of some examples."""
     return given["inputs"][part], tuple(one[part] for one in given["attention"]), given["mask"][part]
+
+
+def test_tokens_and_their_solution_are_saved_whole(many, tmp_path):
+    problem, whole = many
+    for thing in (problem, whole):
+        again = sma.load(sma.save(thing, tmp_path / "one.nc"))
+        assert repr(again) == repr(thing)
+    np.testing.assert_array_equal(again.point.factor, whole.point.factor)
+    assert again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-9)
+    test = problem.attentioned.take([3, 5])
+    np.testing.assert_allclose(again.predict(test).mean, whole.predict(test).mean, atol=1e-10)
+    narrower = sma.solve_without_paths(again.problem.replace(width=4), start=again, throw=False)
+    assert narrower.action > whole.action
