@@ -57,6 +57,7 @@ places = model.path_indices(layers=layers)
 rows = sma.token_inputs(drawn.inputs, attention, readout="mean")
 tokens = sma.Problem(rows, drawn.labels, width=30, temperature=0.1)
 alone = sma.solve_without_paths(tokens)
+chosen = sma.maximise_evidence_without_paths(tokens, chosen="temperature")
 alone, *_ = sma.sweep_without_paths(tokens, widths=[30])
 direct, by_head = sma.kernel_without_paths(rows, rows, variance=1.0), pruning.head_kernels(rows, rows, variance=1.0)
 worth = pruning.head_worth(direct, by_head, drawn.labels, temperature=0.1)
@@ -195,6 +196,7 @@ dmft.patterns_from_arrays(queries=pair, key=pair, value=pair, output=pair)  # ty
 sma.no_such_thing  # type: ignore[attr-defined]
 sma.token_inputs(drawn.inputs, attention, readuot="mean")  # type: ignore[call-arg]
 sma.solve_without_paths(tokens, direction=8)  # type: ignore[call-arg]
+sma.maximise_evidence_without_paths(tokens, choosen="temperature")  # type: ignore[call-arg]
 sma.sweep_without_paths(tokens, widths=[30], tolerence=1e-6)  # type: ignore[call-arg]
 sma.kernel_without_paths(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.head_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]

@@ -239,3 +239,24 @@ def test_tokens_and_their_solution_are_saved_whole(many, tmp_path):
     np.testing.assert_allclose(again.predict(test).mean, whole.predict(test).mean, atol=1e-10)
     narrower = sma.solve_without_paths(again.problem.replace(width=4), start=again, throw=False)
     assert narrower.action > whole.action
+
+
+@pytest.mark.parametrize("width", [3.0, np.inf])
+def test_maximum_of_the_evidence_is_that_of_the_theory_of_paths(width):
+    train, _, labels, _ = setting("skips")
+    tokens, paths = (make(**train) for make in (sma.token_inputs, sma.attentioned_inputs))
+    found = sma.maximise_evidence_without_paths(sma.Problem(tokens, labels, width=width, temperature=0.3))
+    start = sma.Problem(paths, labels, width=width, temperature=0.3)
+    expected = value(start, found.problem)
+    for place in range(2):
+        assert value(start, found.problem, np.eye(2)[place]) < expected > value(start, found.problem, -np.eye(2)[place])
+    np.testing.assert_allclose(found.log_evidence, expected, atol=1e-5)
+    with pytest.raises(ValueError, match="chosen: wanted"):
+        sma.maximise_evidence_without_paths(found.problem, chosen="width")
+
+
+def value(problem, at, step=(0.0, 0.0)):
+    """The evidence of the theory of paths at the numbers of another problem, moved by a hundredth."""
+    colder, larger = np.exp(0.01 * np.asarray(step))
+    variance = (at.variance[0] * larger, *at.variance[1:])
+    return float(sma.log_evidence(sma.solve(problem.replace(temperature=at.temperature * colder, variance=variance))))

@@ -10,6 +10,7 @@ from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.regression import KernelRegression, Prediction, Regression, accuracy, kernel_regression
 from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.solution import NotConverged, Solution
+from statmech_attention.theory.token_hyperparameters import maximise_evidence_without_paths
 from statmech_attention.theory.trust_region import Outcome
 from statmech_attention.theory.without_paths import (
     NotSettled,
@@ -31,4 +32,4 @@ __all__ = [
 __all__ += ["accuracy", "action", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
 __all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "solve", "solve_sweep"]
 __all__ += ["NotSettled", "TokenSolution", "kernel_without_paths", "solve_without_paths"]
-__all__ += ["sweep_without_paths"]
+__all__ += ["maximise_evidence_without_paths", "sweep_without_paths"]

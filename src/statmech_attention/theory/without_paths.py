@@ -136,6 +136,11 @@ def _lowest_of(points: list[Point], problem: Problem, ranked, features, options,
     )
 
 
+def moved(found: TokenSolution, problem: Problem, tolerance: float = 1e-6, max_steps: int = 1000) -> TokenSolution:
+    """The minimum of the same inputs at other numbers, in the directions of `found`, and from there."""
+    return _lowest_of([found.point], problem, found.ranked, found.features, (tolerance, max_steps), found.directions)
+
+
 def _change(last: TokenSolution, found: TokenSolution) -> float:
     """By how much left-out predictions differ, relative to their size, rms."""
     before, after = last.left_out_predictions, found.left_out_predictions

@@ -1,0 +1,79 @@
+"""Temperature and scale chosen by the evidence, without paths."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from statmech_attention import checks
+from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.token_solution import TokenSolution
+from statmech_attention.theory.without_paths import moved, solve_without_paths
+
+_RANGES = {"temperature": (1e-4, 1e2), "variance": (1e-4, 1e4)}
+_ROUNDS = 5  # of new directions
+_SAME = 1e-3  # of a logarithm
+_STEEPEST = 1e-4  # nats for a factor of e
+
+
+def maximise_evidence_without_paths(
+    problem: Problem,
+    *,
+    chosen: str | Sequence[str] = tuple(_RANGES),
+    directions: int = 64,
+    change: float = 0.02,
+    throw: bool = True,
+) -> TokenSolution:
+    r"""$\mathrm{argmax}_{T, \sigma_0^2} \ln p(Y)$ of a problem of tokens, in the directions of `solve_without_paths`.
+
+    SciPy's L-BFGS-B in the logarithms, with exact gradients in directions that are held, from the
+    problem's temperature, 0.1 if it has none, and its $\sigma_0^2$. Directions are found anew at its
+    end, until the numbers stay. Only a local maximum is found. At infinite width it is that of
+    Gaussian-process regression.
+
+    Args:
+        problem: a `Problem` of `token_inputs` with a width.
+        chosen: "temperature", between 1e-4 and 1e2, "variance", $\sigma_0^2$ between 1e-4 and 1e4,
+            or both, which is the default; the other stays as given, and so do other variances.
+        directions, change, throw: as in `solve_without_paths`.
+
+    Returns:
+        The `TokenSolution` at these numbers, which are those of its `problem`.
+
+    Raises:
+        ValueError: `chosen` has no name, or another one.
+        NotSettled: as `solve_without_paths`.
+
+    Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence.
+    """
+    from scipy.optimize import minimize  # takes longer to import than the whole theory
+
+    names = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    if not names:
+        raise ValueError('chosen: wanted "temperature", "variance" or both, got none.')
+    names = tuple(checks.choice("chosen", name, tuple(_RANGES)) for name in names)
+    problem = need_problem(problem, "width", tokens=True)
+    problem = problem if problem.temperature is not None else problem.replace(temperature=0.1)
+    bounds = np.log([_RANGES[name] for name in names])
+    logs = np.log([{"temperature": problem.temperature, "variance": problem.variance[0]}[name] for name in names])
+    for _ in range(_ROUNDS):
+        options = {"directions": directions, "change": change, "throw": False}
+        trials = [solve_without_paths(_at(problem, names, logs), **options)]  # type: ignore[arg-type]
+
+        def loss(logs, trials=trials):
+            trials.append(moved(trials[-1], _at(problem, names, logs)))
+            slopes = trials[-1].evidence_slopes()
+            steep = {"temperature": slopes["temperature"], "variance": slopes["variance"][0]}
+            return -trials[-1].log_evidence, -np.exp(logs) * [float(steep[name]) for name in names]
+
+        last, options = logs, {"gtol": _STEEPEST, "ftol": 1e-15}
+        logs = minimize(loss, logs, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+        if np.max(np.abs(logs - last)) < _SAME:
+            break
+    return solve_without_paths(_at(problem, names, logs), directions=directions, change=change, throw=throw)
+
+
+def _at(problem: Problem, names, logs) -> Problem:
+    """The problem with these numbers, by name."""
+    given = dict(zip(names, np.exp(logs).tolist(), strict=True))
+    variance = (given.get("variance", problem.variance[0]), *problem.variance[1:])
+    return problem.replace(temperature=given.get("temperature", problem.temperature), variance=variance)
