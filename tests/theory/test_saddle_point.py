@@ -153,6 +153,16 @@ def test_many_blocks_of_examples_are_triangulated_one_after_the_other():
     np.testing.assert_allclose(short.T @ left.labels, flat.T @ labels, rtol=1e-10, atol=1e-10)
 
 
+def test_a_sweep_takes_the_options_of_a_solve():
+    xi, labels = draw(78)
+    options = {"widths": [3.0, 8.0], "temperatures": [0.2]}
+    found = sma.solve_sweep(sma.Problem(xi, labels), method="products", **options)
+    wanted = sma.solve_sweep(sma.Problem(xi, labels), method="dense", **options)
+    np.testing.assert_allclose(found.action, wanted.action, rtol=1e-10)
+    short = sma.solve_sweep(sma.Problem(xi, labels), max_steps=1, throw=False, **options)
+    assert np.all(short.outcome == sma.Outcome.MAX_STEPS)
+
+
 def test_other_numbers_of_the_same_shapes_compile_nothing():
     xi, labels = draw(70)
 

@@ -91,6 +91,14 @@ def test_refuses_single_precision():
         learn_attention(network(*task(6), 10), {"queries": jnp.zeros((2, 2, 3), jnp.float32)})
 
 
+def test_a_rate_that_is_too_large_is_named():
+    def problem_of(theta):
+        return sma.Problem(theta["inputs"], jnp.ones(2), width=3, temperature=1e-3, layers=(1,))
+
+    with pytest.raises(FloatingPointError, match="steps. Lower learning_rate"):
+        learn_attention(problem_of, {"inputs": jnp.ones((2, 1, 2))}, learning_rate=1e200, steps=3)
+
+
 @pytest.fixture(scope="module")
 def weighed():
     """By block the mean likelihood of networks from the prior, and that times attention, its square, and outputs."""

@@ -18,6 +18,8 @@ from statmech_attention.checks import Key
 from statmech_attention.model.network import Weights, forward_paths, sample_weights, scaled
 from statmech_attention.theory.problem import Problem, need_problem
 
+_RATE = 0.03  # of Adam at first, in units of a prior deviation
+
 
 class TrainedWeights(NamedTuple):
     r"""End of a gradient descent.
@@ -34,7 +36,7 @@ class TrainedWeights(NamedTuple):
     gradient_norm: Float[Array, ""]
 
 
-def train_weights(problem: Problem, *, key: Key, steps: int = 2000, learning_rate: float = 0.03) -> TrainedWeights:
+def train_weights(problem: Problem, *, key: Key, steps: int = 2000) -> TrainedWeights:
     r"""Minimise $\frac{1}{2T} \sum_\mu |f(x_\mu) - y_\mu|^2 + \sum_l \frac{|\Theta_l|^2}{2\sigma_l^2}$,
     minus the logarithm of (8).
 
@@ -46,28 +48,25 @@ def train_weights(problem: Problem, *, key: Key, steps: int = 2000, learning_rat
         problem: a `Problem` with a temperature and whole widths.
         key: a JAX random key, for the initial weights.
         steps: number of steps, at least 1.
-        learning_rate: Adam's first, in units of $\sigma_l$.
 
     Returns:
         `TrainedWeights`; look at its `gradient_norm`.
     """
     problem = need_problem(problem, "width", "temperature")
-    learning_rate = checks.positive("learning_rate", learning_rate)
     steps = checks.whole("steps", steps)
     key, architecture, inputs = checks.key("key", key), problem.architecture, problem.attentioned
     features = inputs.values.shape[-1]
     start = sample_weights(key=key, layers=inputs.layers, width=architecture.widths, features=features)
-    numbers = problem.temperature, learning_rate, steps, architecture.stage_variances
-    return _descended(start, inputs, problem.labels, *numbers)
+    return _descended(start, inputs, problem.labels, problem.temperature, steps, architecture.stage_variances)
 
 
 @partial(jax.jit, static_argnames="steps")
-def _descended(white: Weights, inputs, labels, temperature, learning_rate, steps: int, variances) -> TrainedWeights:
+def _descended(white: Weights, inputs, labels, temperature, steps: int, variances) -> TrainedWeights:
     def objective(white):
         away = forward_paths(scaled(white, variances), inputs) - labels
         return 0.5 * jnp.sum(away**2) / temperature + 0.5 * optax.tree.norm(white, squared=True)
 
-    optimiser = optax.adam(optax.cosine_decay_schedule(learning_rate, steps))
+    optimiser = optax.adam(optax.cosine_decay_schedule(_RATE, steps))
 
     def step(state, _):
         white, internal = state
