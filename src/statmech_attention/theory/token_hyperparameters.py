@@ -7,7 +7,7 @@ import numpy as np
 from statmech_attention import checks
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.token_solution import TokenSolution
-from statmech_attention.theory.without_paths import moved, solve_without_paths
+from statmech_attention.theory.without_paths import followed, solve_without_paths
 
 _RANGES = {"temperature": (1e-4, 1e2), "variance": (1e-4, 1e4)}
 _ROUNDS = 5  # of new directions
@@ -60,7 +60,7 @@ def maximise_evidence_without_paths(
         trials = [solve_without_paths(_at(problem, names, logs), **options)]  # type: ignore[arg-type]
 
         def loss(logs, trials=trials):
-            trials.append(moved(trials[-1], _at(problem, names, logs)))
+            trials.append(followed(trials[-1], _at(problem, names, logs)))
             slopes = trials[-1].evidence_slopes()
             steep = {"temperature": slopes["temperature"], "variance": slopes["variance"][0]}
             return -trials[-1].log_evidence, -np.exp(logs) * [float(steep[name]) for name in names]

@@ -71,32 +71,32 @@ def solve_without_paths(
     if any(kind.inner is not None for kind in inputs_of(problem).chain.kinds):
         raise ValueError("layers: wanted heads without `values`, got a finite value dimension. Take solve.")
     ranked = _ranked(problem, checks.whole("directions", directions), start)
-    found = start if isinstance(start, TokenSolution) else None
-    for number, count in enumerate(_counts(ranked, directions, found)):
+    solution = start if isinstance(start, TokenSolution) else None
+    for number, count in enumerate(_counts(ranked, directions, solution)):
         features = ranked.first(count, inputs_of(problem))
-        points = _starts(found, problem, features, start, (tolerance, max_steps))
-        last, found = found, _lowest_of(points, problem, ranked, features, (tolerance, max_steps), count)
-        whole = count >= ranked.most and found.left_out <= _NOTHING * ranked.total
-        moved = 0.0 if whole else _change(last, found) if last is not None and number else np.inf
-        settled = moved <= change and found.gradient_norm <= tolerance
-        found = replace(found, change=moved, settled=settled)
+        points = _starts(solution, problem, features, start, (tolerance, max_steps))
+        last, solution = solution, _lowest_of(points, problem, ranked, features, (tolerance, max_steps), count)
+        whole = count >= ranked.most and solution.left_out <= _NOTHING * ranked.total
+        apart = 0.0 if whole else _change(last, solution) if last is not None and number else np.inf
+        settled = apart <= change and solution.gradient_norm <= tolerance
+        solution = replace(solution, change=apart, settled=settled)
         if settled or whole:
             break
-    assert found is not None
-    if throw and not found.settled:
-        raise NotSettled(_why(found, change, tolerance), found)
-    return found
+    assert solution is not None
+    if throw and not solution.settled:
+        raise NotSettled(_why(solution, change, tolerance), solution)
+    return solution
 
 
 def sweep_without_paths(problem: Problem, *, widths: Sequence, **options: Unpack[Options]) -> list[TokenSolution]:
     """`solve_without_paths` from wide to narrow, each started with the one before; in the order given."""
     problem = need_problem(problem, "temperature", tokens=True)
     order = sorted(range(len(widths)), key=lambda index: -float(np.max(np.asarray(widths[index]))))
-    found: dict[int, TokenSolution] = {}
+    solutions: dict[int, TokenSolution] = {}
     for index in order:
-        found[index] = solve_without_paths(problem.replace(width=widths[index]), **options)
-        options["start"] = found[index]
-    return [found[index] for index in range(len(widths))]
+        solutions[index] = solve_without_paths(problem.replace(width=widths[index]), **options)
+        options["start"] = solutions[index]
+    return [solutions[index] for index in range(len(widths))]
 
 
 def _ranked(problem: Problem, most: int, start) -> Ranked:
@@ -136,38 +136,41 @@ def _lowest_of(points: list[Point], problem: Problem, ranked, features, options,
     )
 
 
-def moved(found: TokenSolution, problem: Problem, tolerance: float = 1e-6, max_steps: int = 1000) -> TokenSolution:
-    """The minimum of the same inputs at other numbers, in the directions of `found`, and from there."""
-    return _lowest_of([found.point], problem, found.ranked, found.features, (tolerance, max_steps), found.directions)
+def followed(
+    solution: TokenSolution, problem: Problem, tolerance: float = 1e-6, max_steps: int = 1000
+) -> TokenSolution:
+    """The minimum of the same inputs at other numbers, in the directions of `solution`, and from there."""
+    options = (tolerance, max_steps)
+    return _lowest_of([solution.point], problem, solution.ranked, solution.features, options, solution.directions)
 
 
-def _change(last: TokenSolution, found: TokenSolution) -> float:
+def _change(last: TokenSolution, solution: TokenSolution) -> float:
     """By how much left-out predictions differ, relative to their size, rms."""
-    before, after = last.left_out_predictions, found.left_out_predictions
+    before, after = last.left_out_predictions, solution.left_out_predictions
     return float(np.sqrt(np.mean((after - before) ** 2) / np.mean(after**2)))
 
 
-def _counts(ranked: Ranked, most: int, found) -> list[int]:
+def _counts(ranked: Ranked, most: int, solution) -> list[int]:
     """Numbers of features that are tried."""
     most = min(most, ranked.most)
-    first = min(_FEWEST if found is None else max(_FEWEST, found.directions // 2), most)
+    first = min(_FEWEST if solution is None else max(_FEWEST, solution.directions // 2), most)
     counts = [first]
     while counts[-1] < most:
         counts.append(min(2 * counts[-1], most))
     return counts
 
 
-def _starts(found, problem: Problem, features: Features, start, options) -> list[Point]:
+def _starts(solution, problem: Problem, features: Features, start, options) -> list[Point]:
     """Points to start from: the last solution, or that of a narrower network, or the prior."""
     numbers = numbers_of(problem)
     outputs = numbers.labels.shape[1]
     prior = prior_point(features, outputs)
-    if found is not None:
-        passed = [level.passed for level in found.ranked.levels]
-        earlier = [found] if found is start or not isinstance(start, TokenSolution) else [found, start]
+    if solution is not None:
+        passed = [level.passed for level in solution.ranked.levels]
+        earlier = [solution] if solution is start or not isinstance(start, TokenSolution) else [solution, start]
         same = [one.point for one in earlier if one.features.size == features.size]
-        old, new = (_frames(one, passed) for one in (found.features, features))
-        return same if found is start and same else [*same, carried(found.point, old, new, passed, outputs)]
+        old, new = (_frames(one, passed) for one in (solution.features, features))
+        return same if solution is start and same else [*same, carried(solution.point, old, new, passed, outputs)]
     if start == "narrow":
         narrow = numbers._replace(unit=numbers.unit / NARROWER)
         return [lowest(prior, narrow, features, *options).point]
@@ -186,12 +189,10 @@ def _frames(features: Features, passed) -> list:
     return frames
 
 
-def _why(found: TokenSolution, change: float, tolerance: float) -> str:
-    if found.gradient_norm > tolerance:
-        return (
-            f"The minimum was not reached: gradient {found.gradient_norm:.1e} of {tolerance:.1e}. Allow more max_steps."
-        )
+def _why(solution: TokenSolution, change: float, tolerance: float) -> str:
+    if solution.gradient_norm > tolerance:
+        return f"The minimum was not reached: gradient {solution.gradient_norm:.1e} of {tolerance:.1e}. Allow more max_steps."
     return (
-        f"Predictions have not settled with {found.directions} directions a level: the last doubling changed them by "
-        f"{found.change:.2g} of their size, {change:g} was asked for. Allow more directions; throw=False returns these."
+        f"Predictions have not settled with {solution.directions} directions a level: the last doubling changed them by "
+        f"{solution.change:.2g} of their size, {change:g} was asked for. Allow more directions; throw=False returns these."
     )
