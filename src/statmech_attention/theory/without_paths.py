@@ -140,8 +140,8 @@ def followed(
     solution: TokenSolution, problem: Problem, tolerance: float = 1e-6, max_steps: int = 1000
 ) -> TokenSolution:
     """The minimum of the same inputs at other numbers, in the directions of `solution`, and from there."""
-    options = (tolerance, max_steps)
-    return _lowest_of([solution.point], problem, solution.ranked, solution.features, options, solution.directions)
+    ranked, features = solution.ranked, solution.features
+    return _lowest_of([solution.point], problem, ranked, features, (1e-6, 1000), solution.directions)
 
 
 def _change(last: TokenSolution, solution: TokenSolution) -> float:
@@ -190,9 +190,11 @@ def _frames(features: Features, passed) -> list:
 
 
 def _why(solution: TokenSolution, change: float, tolerance: float) -> str:
-    if solution.gradient_norm > tolerance:
-        return f"The minimum was not reached: gradient {solution.gradient_norm:.1e} of {tolerance:.1e}. Allow more max_steps."
+    gradient, directions = solution.gradient_norm, solution.directions
+    if gradient > tolerance:
+        return f"The minimum was not reached: gradient {gradient:.1e} of {tolerance:.1e}. Allow more max_steps."
     return (
-        f"Predictions have not settled with {solution.directions} directions a level: the last doubling changed them by "
-        f"{solution.change:.2g} of their size, {change:g} was asked for. Allow more directions; throw=False returns these."
+        f"Predictions have not settled with {directions} directions a level: the last doubling changed them by "
+        f"{solution.change:.2g} of their size, {change:g} was asked for. Allow more directions; throw=False returns "
+        "these."
     )
