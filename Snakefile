@@ -49,7 +49,8 @@ def places(files):
 
 
 if workflow.is_main_process and not workflow.dryrun:
-    # Two at once would remove each other's records. The system frees this lock when the process ends, also if it is killed.
+    # Two at once would remove each other's records. The system frees this lock when the process ends, also if it is killed;
+    # a run that goes on without it holds the lock of its own record, and a second one for that record is refused.
     (ROOT / "executed").mkdir(exist_ok=True)
     LOCK = FileLock(ROOT / "executed" / f"{config['folder'].replace('/', '-')}.lock", blocking=False)
     try:

@@ -2,15 +2,21 @@
 
 import os
 import tempfile
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
+
+from attention_book.runs.parameters import Refused
 
 
 class RunFailed(RuntimeError):
     """Raised when a started notebook stops early; `path` is its executed part, if that could be kept."""
 
     path: Path | None = None
+    raised: str = ""  # the class of what a cell raised
 
 
 def execute(notebook, source: Path, given: dict[str, Any], target: Path, *, progress: bool) -> None:
@@ -32,6 +38,7 @@ def execute(notebook, source: Path, given: dict[str, Any], target: Path, *, prog
             "progress_bar": progress,
             "log_output": not progress,
             "cwd": source.parent,  # as in the book's build
+            "start_timeout": 300,  # of a busy machine
             # No warning of local TCP, and no error of a kernel that is interrupted as it ends; papermill has what a
             # cell raises.
             "extra_arguments": ["--IPKernelApp.log_level=50"],
@@ -46,7 +53,9 @@ def execute(notebook, source: Path, given: dict[str, Any], target: Path, *, prog
                     raise
                 papermill.execute_notebook(*files, **options)
         except papermill.PapermillExecutionError as error:
-            raise RunFailed(f"cell {error.exec_count} raised {error.ename}: {error.evalue}") from error
+            failed = RunFailed(f"cell {error.exec_count} raised {error.ename}: {error.evalue}")
+            failed.raised = error.ename
+            raise failed from error
         except DeadKernelError as error:
             raise RunFailed("the kernel died in the middle of a cell; often memory was short") from error
         except OSError as error:
@@ -58,3 +67,18 @@ def kernel_environment(environment: MutableMapping[str, str]) -> None:
     environment["JUPYTER_PREFER_ENV_PATH"] = "1"
     environment.pop("JUPYTER_PATH", None)
     environment["TQDM_DISABLE"] = "1"
+
+
+@contextmanager
+def alone(record: Path) -> Iterator[None]:
+    """Make a record alone, or refuse; the system frees the lock when this process ends, also if it is killed."""
+    lock = FileLock(f"{record}.lock", blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise Refused(f"output: another process makes {record.name} here. Wait until it is done, or stop it.") from None
+    try:
+        yield
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attention_book.runs.execution import RunFailed, execute
+from attention_book.runs.execution import RunFailed, alone, execute
 from attention_book.runs.parameters import Parameter, Refused, check_parameters, read_parameters
 from statmech_attention.installed import version
 from statmech_attention.records import replacing
@@ -39,11 +39,13 @@ def run(
     for name, value in given.items():
         if known[name].is_path:  # the notebook runs in its own folder
             given[name] = os.path.relpath(Path(value).expanduser().absolute(), source.parent)
-    if "output" in given and known["output"].is_path:  # of a run notebook: its record
-        _make_folder((source.parent / given["output"]).resolve().parent)
+    record = None
+    if "output" in known and known["output"].is_path:  # of a run notebook
+        record = (source.parent / given.get("output", known["output"].default)).resolve()
+        _make_folder(record.parent)
     targets = _targets(source, output, overwrite)
     stopped: BaseException | None = None
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, alone(record) if record else contextlib.nullcontext():
         executed = Path(folder) / "executed.ipynb"
         try:
             execute(notebook, source, given, executed, progress=sys.stderr.isatty() if progress is None else progress)
@@ -54,7 +56,9 @@ def run(
             kept = _publish(executed, targets, overwrite, source, _notice(known, given))
         except OSError as error:
             name = next(iter(targets)).name if output else source.stem
-            raise RunFailed(f"{name} could not be written: {error.strerror or error}") from stopped
+            failed = RunFailed(f"{name} could not be written: {error.strerror or error}")
+            failed.path = _set_aside(executed, source)
+            raise failed from stopped
     if isinstance(stopped, RunFailed):
         stopped.path = kept
     elif stopped is not None and kept is not None:
@@ -166,6 +170,13 @@ def _notice(known: dict[str, Parameter], given: dict[str, Any]) -> str:
     defaults = {name: known[name].default for name in others}
     here, before = (", ".join(f"`{name} = {value}`" for name, value in each.items()) for each in (others, defaults))
     return f"Executed with {here}; the sentences and verdicts were written for the defaults ({before})."
+
+
+def _set_aside(executed: Path, source: Path) -> Path | None:
+    """Move a file out of a folder that will be removed; on the same disk this takes no room."""
+    with contextlib.suppress(OSError):
+        return executed.rename(Path(tempfile.mkdtemp(prefix="attention_book-")) / f"{source.stem}.ipynb")
+    return None
 
 
 def _write_glued(notebook) -> None:

@@ -49,6 +49,8 @@ class Parameter:
         """Return a text from the command line, or a Python value, as this parameter's type."""
         if hasattr(value, "tolist"):  # of NumPy or JAX
             value = value.tolist()
+        if self.is_path and isinstance(value, Path):
+            value = str(value)
         ending = Path(self.default).suffix if self.is_path else ""
         if ending and Path(str(value)).suffix != ending:
             raise Refused(f"{self.name}: wanted a file name ending in {ending}, got {str(value)!r}.")

@@ -1,7 +1,6 @@
 """The records of the book and the runs that make them: the lines of `workflow/runs.yaml`."""
 
 import contextlib
-import io
 import itertools
 import sys
 import tempfile
@@ -87,33 +86,21 @@ def _file(value: Any, own: Mapping[str, Any], folder: Path) -> Any:
     return str(folder / value.format(**own)) if isinstance(value, str) and value.endswith(".nc") else value
 
 
-def execute(notebook: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Execute the cells of a notebook in this process, with other parameters; return its variables."""
-    import jupytext
-
-    found: dict[str, Any] = {"__name__": "__main__"}
-    with contextlib.chdir(notebook.parent):
-        for cell in jupytext.read(notebook).cells:
-            if cell.cell_type == "code":
-                exec(compile(cell.source, notebook.name, "exec"), found)
-            if "parameters" in cell.metadata.get("tags", []):
-                if unknown := set(given) - set(found):
-                    raise ValueError(f"{notebook.name}: no such parameter: {', '.join(sorted(unknown))}.")
-                found.update(given)
-    return found
-
-
 def recompute(one: Record) -> float:
     """Compute part of a record again; return the largest difference, relative to the largest number of a variable."""
+    import jupytext
+
     from attention_book.runs import results
+    from attention_book.runs.execution import execute
 
     asked = {**one.parameters, **{name: values[0] for name, values in one.pieces.items()}, **one.verify}
     recorded = results.load(one.path)
     for name, values in one.pieces.items():
         recorded = recorded.isel({name: values.index(asked[name])})
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        path = Path(folder) / "again.nc"
-        execute(RUNS / f"{one.run}.md", {**asked, "output": str(path)})
+    with tempfile.TemporaryDirectory() as folder:
+        path, source = Path(folder) / "again.nc", RUNS / f"{one.run}.md"
+        given = {**asked, "output": str(path)}
+        execute(jupytext.read(source), source, given, path.with_suffix(".ipynb"), progress=False)
         return largest_difference(results.load(path), recorded)
 
 

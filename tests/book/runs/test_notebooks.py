@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -234,6 +235,33 @@ def test_full_disk_is_told_and_leaves_the_notebook_that_was_there(results_root, 
     assert main(["run", str(write(results_root)), "--output", "x.ipynb", "--overwrite"]) == 1
     assert capsys.readouterr().err == f"error: small could not be executed: {os.strerror(errno.ENOSPC)}\n"
     assert Path("x.ipynb").read_text() == "an earlier run" and len(list(results_root.iterdir())) == 2
+
+
+def test_notebook_that_does_not_fit_on_the_disk_is_kept_elsewhere(results_root, monkeypatch, capsys):
+    def full(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(notebooks, "replacing", full)
+    assert main(["run", str(write(results_root, "print('computed')")), "--output", "x.ipynb"]) == 1
+    complaint, place = capsys.readouterr().err.splitlines()
+    assert complaint == f"error: x.ipynb could not be written: {os.strerror(errno.ENOSPC)}"
+    kept = Path(place.removeprefix("The notebook up to there is in "))
+    assert "computed" in texts(kept) and kept.name == "small.ipynb"
+    kept.unlink()
+    kept.parent.rmdir()
+
+
+def test_record_that_another_process_makes_is_refused_until_that_process_ends(results_root, capsys):
+    path = write(results_root, "print('computed')")
+    hold = "import sys, time; from pathlib import Path; from attention_book.runs.execution import alone\n"
+    hold += "with alone(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", hold, str(results_root / "a.nc")], stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        assert main(["run", str(path), "-p", "output=a.nc"]) == 2
+        assert "another process makes a.nc here" in capsys.readouterr().err
+        other.kill()
+    assert main(["run", str(path), "-p", "output=a.nc"]) == 0
+    assert not list(results_root.glob("*.lock"))
 
 
 def test_two_runs_never_write_the_same_file(results_root, monkeypatch, capsys):

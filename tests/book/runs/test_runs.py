@@ -1,12 +1,18 @@
-"""Every run notebook on the small scale of `workflow/smoke.yaml`: twice, with equal numbers."""
+"""Every run notebook on the small scale of `workflow/smoke.yaml`; twice, with equal numbers, where threads draw."""
 
-import jax
+from pathlib import Path
+
+import numpy as np
 import pytest
 import yaml
 
-from attention_book.runs import results, workflow
+from attention_book.runs import notebooks, results, workflow
 
+TESTS = Path(__file__).parents[2]
 CONFIGURATION = yaml.safe_load((workflow.ROOT / "workflow" / "smoke.yaml").read_text(encoding="utf-8"))
+RECORDS = [line["record"] for line in CONFIGURATION["runs"]]
+DRAWN_ON_THREADS = {"sampling", "one_shot_sampling", "skips", "learned", "many_paths", "trust"}
+TWICE = [line["record"] for line in CONFIGURATION["runs"] if line["run"] in DRAWN_ON_THREADS]
 
 
 @pytest.fixture(scope="module")
@@ -22,24 +28,33 @@ def made(tmp_path_factory):
             pieces = list(one.runs())
             for path, given in pieces:
                 run(one, path, given)
-            assert not list(one.path.parent.rglob("*.npz"))  # no state is left beside a record
+            assert {path.suffix for path in one.path.parent.rglob("*") if path.is_file()} == {".nc", ".ipynb"}
             if one.pieces:
                 workflow.combine(one.path, list(one.pieces), [path for path, _ in pieces])
         return one
 
-    return make
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONSTARTUP", str(TESTS / "checked_kernel.py"))
+        yield make
 
 
 def run(one, path, given):
-    with jax.enable_x64(one.run != "train"):
-        workflow.execute(workflow.RUNS / f"{one.run}.md", {**given, "output": str(path)})
+    notebooks.run(workflow.RUNS / f"{one.run}.md", {**given, "output": path}, output=path.with_suffix(".ipynb"))
 
 
-@pytest.mark.parametrize("name", [line["record"] for line in CONFIGURATION["runs"]])
-def test_run_gives_the_same_numbers_twice(name, made, tmp_path):
+@pytest.mark.parametrize("name", RECORDS)
+def test_run_makes_a_record_of_its_parameters_with_numbers(name, made):
     one = made(name)
-    recorded_numbers, again = results.load(one.path), tmp_path / "again.nc"
+    parameters, numbers = results.record(one.path)["parameters"], results.load(one.path)
+    asked = {name: value for name, value in one.parameters.items() if value not in map(str, one.inputs)}
+    assert {name: parameters[name] for name in asked} == asked
+    assert any(np.isfinite(one).all() for one in numbers.data_vars.values() if one.dtype.kind in "fi")
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_run_that_draws_on_threads_gives_the_same_numbers_twice(name, made, tmp_path):
+    one, again = made(name), tmp_path / "again.nc"
     _, given = next(one.runs())
     run(one, again, given)
-    first = recorded_numbers.isel({name: 0 for name in one.pieces})
+    first = results.load(one.path).isel({name: 0 for name in one.pieces})
     assert workflow.largest_difference(results.load(again), first) == 0

@@ -6,7 +6,7 @@ import verify
 import xarray as xr
 import yaml
 
-from attention_book.runs import results, workflow
+from attention_book.runs import notebooks, results, workflow
 from attention_book.runs.workflow import Record, combine, difference, largest_difference, records
 
 NOTEBOOK = """---
@@ -41,7 +41,7 @@ def record(tmp_path, monkeypatch):
     (one,) = records({"folder": str(tmp_path / "results"), "runs": [line]})
     pieces = list(one.runs())
     for path, given in pieces:
-        workflow.execute(tmp_path / "tiny.md", {**given, "output": str(path)})
+        notebooks.run(tmp_path / "tiny.md", {**given, "output": path}, output=path.with_suffix(".ipynb"))
     combine(one.path, ["draw"], [path for path, _ in pieces])
     return one
 
@@ -85,8 +85,6 @@ def test_record_whose_source_is_absent_is_not_looked_at(tmp_path):
 
 
 def test_every_line_of_the_lists_names_a_notebook_and_parameters_that_it_has():
-    from attention_book.runs import notebooks
-
     for name in ("runs", "smoke"):
         path = workflow.ROOT / "workflow" / f"{name}.yaml"
         for one in records(yaml.safe_load(path.read_text(encoding="utf-8"))):
