@@ -1,5 +1,7 @@
 """The book's helpers, its settings, and the scripts that build and check it."""
 
+import errno
+import os
 import re
 import shutil
 import subprocess
@@ -114,6 +116,32 @@ def test_page_is_executed_again_only_if_its_cells_or_what_it_may_read_have_chang
     assert again() == ["index"]
     page.write_text(page.read_text().replace("# A page", "# Another title"))  # rendered, not executed
     assert again() == []
+
+
+@pytest.mark.parametrize("damage", ["{", None])
+def test_damaged_executed_page_is_named_and_it_alone_is_executed_again(tiny_book, capfd, damage):
+    more_pages(tiny_book, "other")
+    for number, name in enumerate(("index", "other")):
+        (tiny_book / "book" / f"{name}.md").write_text(PAGE.format(f"print({number})"))
+    for wanted in (["index", "other"], ["other"]):
+        with open(tiny_book / "log", "a") as log:
+            assert build_book.executed(tiny_book, 1, log) == []
+        said = capfd.readouterr().out
+        assert executed(said) == wanted and ("book/other: its executed page is damaged" in said) is (len(wanted) == 1)
+        cache, _ = check_book.notebooks(tiny_book)
+        (record,) = (one for one in cache.list_cache_records() if one.uri.endswith("other.md"))
+        path = tiny_book / ".cache" / "book" / "executed" / record.hashkey / "base.ipynb"
+        path.write_text(damage) if damage else path.unlink()
+
+
+def test_tree_that_cannot_be_written_is_told(tiny_book, monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), "book.lock")
+
+    monkeypatch.setattr(build_book, "FileLock", refuse)
+    assert build_book.main() == 1
+    said = f"The book was not built: book.lock cannot be written ({os.strerror(errno.EROFS)}).\n"
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize(

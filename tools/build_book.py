@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -42,12 +43,15 @@ def main() -> int:
     parser.add_argument("--clean", action="store_true", help="forget earlier builds and executed pages first")
     parser.add_argument("--jobs", type=int, default=pages_at_a_time(), help="pages to execute at a time")
     options = parser.parse_args()
-    (ROOT / ".cache").mkdir(exist_ok=True)
     try:
+        (ROOT / ".cache").mkdir(exist_ok=True)
         with FileLock(ROOT / ".cache" / "book.lock", blocking=False):
             return _brought_up_to_date(options.clean, options.jobs)
     except Timeout:
         print("Another process builds the book here. Wait until it is done, or stop it.", file=sys.stderr)
+    except OSError as error:
+        where = error.filename or ROOT
+        print(f"The book was not built: {where} cannot be written ({error.strerror or error}).", file=sys.stderr)
     except KeyboardInterrupt:
         print("\nInterrupted. Pages that were executed are kept.", file=sys.stderr)
     return 1
@@ -116,6 +120,7 @@ def executed(root: Path, jobs: int, log) -> list[str]:
         seen.write_text(read)
     for record in cache.list_project_records():
         cache.remove_nb_from_project(record.pk)
+    forget_damaged(cache, root)
     for path in pages.values():
         cache.add_nb_to_project(str(path), read_data={"name": "myst_nb_md", "type": "plugin"})
     stale = [Path(record.uri) for record in cache.list_unexecuted()]
@@ -135,6 +140,20 @@ def executed(root: Path, jobs: int, log) -> list[str]:
                 worker.kill()  # while a page runs, nbclient catches the gentler signals
             raise
     return failed
+
+
+def forget_damaged(cache, root: Path) -> None:
+    """Remove executed pages that cannot be read, and name them: they alone are executed again."""
+    for record in cache.list_cache_records():
+        try:
+            cache.get_cache_bundle(record.pk)
+        except Exception:  # whatever a reader of JSON, text or files says
+            kept = Path(cache.path) / "executed" / record.hashkey / "base.ipynb"
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.touch()  # an absent one could not be removed
+            cache.remove_cache(record.pk)
+            name = os.path.relpath(record.uri, root).removesuffix(".md")
+            print(f"{name}: its executed page is damaged, so it is executed again", flush=True)
 
 
 def _errors_to(log: str) -> None:
@@ -182,4 +201,5 @@ def rendered(root: Path, log) -> list[str]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as an interrupt: kernels end, and pages are kept
     sys.exit(main())
