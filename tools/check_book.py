@@ -173,7 +173,7 @@ def _broken(article: Tag):
     for text in article.find_all(string=re.compile(r"IPython\.core\.display")):
         yield f"the name of an object in place of what it shows: {text.strip()[:120]!r}"
     for tag in article.select(".pasted-text"):
-        if re.search(r"\b(?:nan|inf)\b", tag.get_text()):
+        if re.search(r"\b(?:nan|inf|not defined)\b", tag.get_text()):
             yield f"a glued number that is none: {tag.parent.get_text(' ', strip=True)[:120]!r}"
     for tag in article.select(":not(.cell_input) > .notranslate pre"):
         if re.search(r"^```\{code-cell\}", tag.get_text(), re.MULTILINE):

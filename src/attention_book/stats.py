@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 LEVEL = 0.95
+NOT_DEFINED = "not defined"  # as a mean over nothing, or a quotient of nothing
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Interval:
     def within(self, kind: str = "") -> str:
         """The 95 % interval, its numbers in a format such as "+.1f" or ".0%"."""
         sign, digits, percent = self._digits(kind)
+        if math.isnan(self.low) or math.isnan(self.high):
+            return NOT_DEFINED
         scale = 100 if percent else 1
         return f"[{written(scale * self.low, digits, sign)}, {written(scale * self.high, digits, sign)}]" + percent
 
@@ -87,6 +90,8 @@ class Interval:
     def __format__(self, kind: str) -> str:
         """As "0.125 ± 0.006"; `kind` may have a sign, digits and per cent, such as "+", ".1f", "+.1%"."""
         sign, digits, percent = self._digits(kind)
+        if math.isnan(self.value):
+            return NOT_DEFINED
         scale = 100 if percent else 1
         value, error = written(scale * self.value, digits, sign), written(scale * self.error, digits)
         return (value if math.isnan(self.error) else f"{value}\xa0±\xa0{error}") + percent

@@ -72,3 +72,10 @@ def test_rank_correlation_covers_its_true_value_in_95_percent():
 def test_interval_is_written_to_the_digits_of_its_error(kind, text):
     assert format(Interval.of(VALUES), kind) == text.replace(" ", "\xa0")
     assert Interval.of(-VALUES).bracket == "[−0.146, −0.098]"
+
+
+def test_mean_of_what_is_not_there_is_not_defined():
+    assert [f"{one}, {one.bracket}" for one in (Interval.of([np.nan, 1.0]), Interval.of([1.0]))] == [
+        "not defined, not defined",
+        "1.00, not defined",
+    ]

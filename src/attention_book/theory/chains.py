@@ -61,15 +61,25 @@ def accuracies(
     trial: HiddenMarkovTrial, order_parameters: ArrayLike, temperatures: ArrayLike
 ) -> Float[np.ndarray, "*networks"]:
     """Accuracy of each network at its best temperature; `order_parameters` are one, or have an axis of temperatures."""
-    outputs = mean_outputs(trial, order_parameters, temperatures)
-    return at_best_temperature(outputs * np.asarray(trial.test_labels) > 0)
+    return at_best_temperature(right(mean_outputs(trial, order_parameters, temperatures), trial.test_labels))
+
+
+def right(outputs: ArrayLike, labels: ArrayLike, found: ArrayLike = True) -> Float[np.ndarray, "*networks examples"]:
+    """1 where an output has the sign of the label, 0 where not; NaN for networks whose solution was not found."""
+    outputs = np.asarray(outputs)
+    known = np.asarray(found)[..., None] & np.isfinite(outputs)
+    return np.where(known, outputs * np.asarray(labels) > 0, np.nan)
 
 
 def at_best_temperature(
-    right: Bool[np.ndarray, "*networks temperatures examples"],
+    hits: Bool[np.ndarray, "*networks temperatures examples"] | Float[np.ndarray, "*networks temperatures examples"],
 ) -> Float[np.ndarray, "*networks"]:
-    """Accuracy on one half of the test examples at the temperature that is best on the other, averaged over both."""
-    first, second = (half.mean(axis=-1) for half in np.split(np.asarray(right), 2, axis=-1))
+    """Accuracy on one half of the test examples at the temperature that is best on the other, averaged over both.
+
+    A temperature with NaN, of a solution that was not found, is never the best, unless all have it.
+    """
+    first, second = (half.mean(axis=-1) for half in np.split(np.asarray(hits), 2, axis=-1))
     pairs = (first, second), (second, first)
-    chosen = [np.take_along_axis(one, other.argmax(axis=-1)[..., None], axis=-1) for one, other in pairs]
+    best = [np.nan_to_num(other, nan=-1.0).argmax(axis=-1)[..., None] for _, other in pairs]
+    chosen = [np.take_along_axis(one, place, axis=-1) for (one, _), place in zip(pairs, best, strict=True)]
     return np.mean(chosen, axis=0)[..., 0]

@@ -17,3 +17,8 @@ def test_every_network_has_its_own_best_temperature():
     right = rng.random((3, 2, 4, 100)) < 0.7
     one_by_one = [[at_best_temperature(one) for one in row] for row in right]
     np.testing.assert_allclose(at_best_temperature(right), one_by_one)
+
+
+def test_temperature_without_a_solution_is_never_the_best_unless_all_are_without():
+    right = np.array([[1, 1, 0, 1], [np.nan] * 4])
+    assert at_best_temperature(right) == 0.75 and np.isnan(at_best_temperature(right[1:]))
