@@ -10,6 +10,8 @@
 VENV ?= .venv
 PYTHON ?=
 TESTS ?=
+COVERAGE ?=
+PAGES ?=
 CLEAN ?=
 JOBS ?=
 RUNS ?= workflow/runs.yaml
@@ -21,11 +23,12 @@ export XLA_FLAGS JAX_COMPILATION_CACHE_DIR
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 export PYTHONWARNINGS ?= ignore:Error reading persistent compilation cache
 export TF_CPP_MIN_LOG_LEVEL ?= 2
+coverage := 'pytest-cov>=6,<8'
 python := $(VENV)/bin/python
 pip = $(python) -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint book check serve pdf verify images text read workflow reproduce smoke clean
+.PHONY: help venv test lint book check serve pdf verify ranges mutate images text read workflow reproduce smoke clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -33,8 +36,9 @@ help:  ## list the targets
 venv:  ## make or update the virtual environment (the others do so by themselves)
 	@VENV='$(VENV)' PYTHON='$(PYTHON)' sh tools/make_venv.sh
 
-test: venv  ## run the tests
-	$(python) -m pytest -n $(or $(JOBS),logical --maxprocesses 8) --dist worksteal $(TESTS)
+test: venv  ## run the tests (COVERAGE=1: and say which lines and branches none of them takes)
+	@$(if $(COVERAGE),$(pip) $(coverage))
+	$(python) -m pytest $(if $(COVERAGE),--cov=src --cov-branch --cov-report=term:skip-covered) -n $(or $(JOBS),logical --maxprocesses 8) --dist worksteal $(TESTS)
 
 lint: venv  ## check style with ruff, types with mypy and pyright, and the order of imports with import-linter
 	@$(python) -m ruff check . && $(python) -m ruff format --check . && $(python) -m mypy && $(VENV)/bin/lint-imports
@@ -55,6 +59,12 @@ pdf: book  ## print the built book as one PDF with Chromium
 
 verify: venv  ## compute a part of every record again and compare (QUICK=1: one of each kind)
 	@$(python) tools/verify.py $(if $(QUICK),--quick) $(if $(JOBS),--jobs $(JOBS))
+
+ranges: venv  ## execute pages at both ends of their parameters' ranges, and inside (an hour; PAGES=theory/action)
+	@$(python) tools/try_ranges.py $(PAGES)
+
+mutate: venv  ## change one place of the library at a time and see whether its tests notice (an hour)
+	@$(python) tools/mutate.py
 
 images: venv
 	@$(pip) torch==2.13.0 torchvision==0.28.0

@@ -1,0 +1,53 @@
+"""Change one place of the library at a time and see whether its tests notice: `python tools/mutate.py [WORD]`.
+
+With a word, only those of the lines of `mutations.yaml` are tried that have it. The changed library is a copy; the
+checkout stays as it is.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "statmech_attention"
+
+
+def main() -> int:
+    """Try the mutations; return 1 if one survives."""
+    word, survivors = " ".join(sys.argv[1:]), []
+    mutations = yaml.safe_load((ROOT / "tools" / "mutations.yaml").read_text(encoding="utf-8"))
+    chosen = [one for one in mutations if word in str(one)]
+    for one in chosen:
+        caught = noticed(**one)
+        said = f"{one['file']}: {one['old'].strip()} -> {one['new'].strip()}"
+        print(f"{'caught  ' if caught else 'SURVIVES'} {said}", flush=True)
+        survivors += [] if caught else [said]
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} were caught")
+    return 1 if survivors else 0
+
+
+def noticed(file: str, old: str, new: str, tests: list[str]) -> bool:
+    """True if a test fails with the changed file; ValueError if the line is out of date."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "src", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        path = Path(folder) / PACKAGE / file
+        text = path.read_text(encoding="utf-8")
+        if text.count(old) != 1:
+            raise ValueError(f"{file}: wanted {old!r} once, got it {text.count(old)} times.")
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+        command += [str(ROOT / "tests" / one) for one in tests]
+        environment = os.environ | {"PYTHONPATH": folder}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise ValueError(f"{file}: the tests did not run.\n{done.stdout}{done.stderr}")
+    return done.returncode == 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
