@@ -3,6 +3,8 @@
 Tolerances are four standard errors; every key is fixed.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,13 +35,16 @@ def xi(data):
 def networks(data):
     """Outputs (draws, examples) and order parameters, a leading axis of draws, of networks from the prior."""
 
-    @jax.jit
-    @jax.vmap
     def one(key):
         weights = sma.sample_weights(key=key, layers=HEADS, width=WIDTHS, features=FEATURES, variance=VARIANCES)
         return sma.forward(weights, data[0], data[1]), sma.model.weights_order_parameters(weights)
 
-    return one(jax.random.split(jax.random.key(101), DRAWS))
+    return mapped(one, jax.random.split(jax.random.key(101), DRAWS))
+
+
+def mapped(function, draws):
+    """A function of every draw, 5000 at a time, so that what it computes on the way never takes a gigabyte."""
+    return jax.jit(partial(jax.lax.map, function, batch_size=5000))(draws)
 
 
 def assert_within_four_errors(samples, wanted):
@@ -69,7 +74,7 @@ def test_outputs_are_gaussian_given_the_order_parameter(networks, xi):
     # Whitened by the kernel of their own order parameter, outputs have unit variance and kurtosis 3 at any width.
     outputs, (order_parameters, *_) = networks
     few = slice(0, 20_000)
-    kernels = jax.vmap(lambda u: sma.kernel(xi, xi, u, variance=VARIANCES))(order_parameters[few])
+    kernels = mapped(lambda u: sma.kernel(xi, xi, u, variance=VARIANCES), order_parameters[few])
     kernels = np.asarray(kernels)[:, :TRAIN, :TRAIN]
     white = np.linalg.solve(np.linalg.cholesky(kernels), np.asarray(outputs)[few, :TRAIN, None])[..., 0]
     assert_within_four_errors(white[:, :, None] * white[:, None, :], np.eye(TRAIN))
@@ -100,15 +105,13 @@ def test_weights_and_order_parameters_have_the_same_posterior(networks, xi, data
     outputs, order_parameters, labels = networks[0][few], networks[1][0][few], data[2]
     train, test = (sma.AttentionedInputs(part, HEADS) for part in jnp.split(xi.values, [TRAIN]))
 
-    @jax.jit
-    @jax.vmap
     def theory(order_parameter):
         problem = sma.Problem(train, labels, temperature=TEMPERATURE, variance=VARIANCES)
         return sma.theory.energy(problem, order_parameter), *sma.kernel_regression(problem, order_parameter).predict(
             test
         )
 
-    energies, means, variances = theory(order_parameters)
+    energies, means, variances = mapped(theory, order_parameters)
     misfit = jnp.sum((outputs[:, :TRAIN] - labels[None]) ** 2, axis=1)
     by_weights = weighted_means(
         -misfit / (2 * TEMPERATURE), outputs[:, TRAIN:], outputs[:, TRAIN:] ** 2, order_parameters
