@@ -34,10 +34,10 @@ def pytest_collection_finish():
 
 @pytest.fixture(autouse=True, scope="module")
 def _room_for_compiled_programs():
-    """Forget programs where a process holds two gigabytes: each has memory maps, of which Linux gives it 65,530."""
+    """Forget programs where a process holds 1.5 GiB: each has memory maps, too, of which Linux gives it 65,530."""
     yield
     held = Path("/proc/self/statm")
-    if held.exists() and int(held.read_text().split()[1]) * resource.getpagesize() > 2**31:
+    if held.exists() and int(held.read_text().split()[1]) * resource.getpagesize() > 3 * 2**29:
         jax.clear_caches()
 
 

@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import statmech_attention as sma
 from statmech_attention.model.inputs import attended
-from statmech_attention.model.trials import TOLERANCE, unexplained
+from statmech_attention.model.reading import _check_residuals
+from statmech_attention.model.trials import TOLERANCE, Residuals, unexplained
 
 EXAMPLES, TOKENS, WIDTH, HEADS = 8, 9, 6, 2
 RNG = np.random.default_rng(0)
@@ -53,6 +55,21 @@ def test_matrices_behind_a_sink_are_taken_with_sums_below_one():
     omega, tokens = 0.6 * matrices(), RNG.normal(size=(EXAMPLES, TOKENS, WIDTH))
     seen = sma.attentioned_inputs(sma.model.ReadAttention(tokens, (omega,), None), readout="last").values
     np.testing.assert_allclose(seen, np.einsum("ehs,esf->ehf", omega[..., -1], tokens), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("values", "heads", "tokens", "message"),
+    [
+        (1e-3, 0.0, 0.0, r"0\.1 % of the output of attention 2 unexplained"),
+        (0.0, 1e-3, 0.0, r"0\.1 % of the output of attention 2 unexplained"),
+        (0.0, 0.0, 1e-3, r"0\.1 % of what comes from attention 1 carried to other tokens"),
+        (0.0, 0.0, np.inf, "other tokens, or none, behind attention 1"),
+    ],
+)
+def test_each_of_the_three_tests_alone_refuses_a_model(values, heads, tokens, message):
+    with pytest.raises(ValueError, match=message):
+        _check_residuals(Residuals(2, values, heads, tokens))
+    _check_residuals(Residuals(2, TOLERANCE, TOLERANCE, TOLERANCE))
 
 
 def test_the_table_of_models_agrees_with_its_residuals():

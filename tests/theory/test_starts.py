@@ -7,7 +7,9 @@ import pytest
 import scipy.linalg
 
 import statmech_attention as sma
+from attention_book.theory.solvable_model import SolvableModel
 from statmech_attention.theory.coordinates import full_rank, order_parameter_factors
+from statmech_attention.theory.minima import search
 from statmech_attention.theory.starts import order_of_heads, starts
 
 
@@ -46,3 +48,16 @@ def test_the_order_of_heads_is_that_of_the_slopes_of_the_energy():
     slopes = np.diagonal(jax.grad(lambda overlap: sma.theory.energy(problem, overlap))(jnp.eye(5)))
     assert order_of_heads(problem, np.eye(5)) == (tuple(np.argsort(slopes).tolist()),)
     assert slopes.min() < 0 < slopes.max()
+
+
+@pytest.mark.parametrize(("narrower", "found"), [(None, ["prior", "narrow"]), (2.0, ["prior"])])
+def test_the_narrower_network_is_narrow_enough_to_leave_the_branch_of_the_prior(narrower, found):
+    model = SolvableModel(
+        [[1, 0.999], [0.999, 1]], [0.5, 0.0], examples=100, features=400, width=20.0, temperature=0.05
+    )
+    problem, given = model.sample(jax.random.key(0), 2)[0], {} if narrower is None else {"narrower": narrower}
+
+    def two(problem, factors):
+        return [one for one in starts(problem, factors, **given) if one.name in ("prior", "narrow")]
+
+    assert [one.start for one in search(problem, two)] == found

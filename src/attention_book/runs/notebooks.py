@@ -19,6 +19,7 @@ from statmech_attention.records import replacing
 
 __all__ = ["Parameter", "Refused", "RunFailed", "chapters", "find_chapter", "parameters_of", "run"]
 
+PREFIX = "attention_book-"  # of folders for temporary files; a run that is killed leaves its executed part in one
 _SUFFIXES = (".md", ".ipynb")
 _GLUED = re.compile(r"\{glue:text\}`([^`:]+):?([^`]*)`")
 
@@ -45,7 +46,7 @@ def run(
         _make_folder(record.parent)
     targets = _targets(source, output, overwrite)
     stopped: BaseException | None = None
-    with tempfile.TemporaryDirectory() as folder, alone(record) if record else contextlib.nullcontext():
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder, alone(record) if record else contextlib.nullcontext():
         executed = Path(folder) / "executed.ipynb"
         try:
             execute(notebook, source, given, executed, progress=sys.stderr.isatty() if progress is None else progress)
@@ -175,7 +176,7 @@ def _notice(known: dict[str, Parameter], given: dict[str, Any]) -> str:
 def _set_aside(executed: Path, source: Path) -> Path | None:
     """Move a file out of a folder that will be removed; on the same disk this takes no room."""
     with contextlib.suppress(OSError):
-        return executed.rename(Path(tempfile.mkdtemp(prefix="attention_book-")) / f"{source.stem}.ipynb")
+        return executed.rename(Path(tempfile.mkdtemp(prefix=PREFIX)) / f"{source.stem}.ipynb")
     return None
 
 
