@@ -3,7 +3,7 @@
 #   VENV=.venv-3.12     where the environment is
 #   CLEAN=1             build the book from nothing, executed pages included
 #   TESTS=tests/x.py    the tests to run
-#   QUICK=1             verify one record of each kind only, in a minute
+#   QUICK=1             verify one record of each kind only, in a minute; read ten models only
 #   JOBS=2              so many pages, files of tests or records at a time (as many as there are cores)
 #   RUNS=mine.yaml      the runs to reproduce, in the form of workflow/runs.yaml
 
@@ -73,9 +73,10 @@ images: venv
 text: venv
 	@$(pip) --no-deps -r requirements-text.txt
 
-read: venv  ## read tiny models of transformers (PyTorch comes with it) and write results/reading.json
-	@$(pip) torch==2.13.0 transformers
-	$(python) tools/read_models.py
+read: venv  ## read tiny models of transformers and write results/reading.json (QUICK=1: compare ten with it)
+	@$(pip) torch==2.13.0 transformers==5.24.0
+	$(if $(QUICK),,$(python) tools/read_models.py)
+	$(python) -m pytest tests/model/test_reading.py tests/model/test_refused_networks.py tests/model/test_ten_models.py
 
 workflow: venv
 	@$(pip) 'snakemake>=9.14,<10' 'snakemake-executor-plugin-slurm>=2.0,<3'

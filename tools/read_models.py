@@ -1,9 +1,12 @@
 """Read tiny models of transformers with random weights, and write what came of each, with its residuals.
 
-`make read` runs it; names after it read these alone and write nothing.
+`make read` runs it and `make read QUICK=1` compares ten with the record; names after it read these alone and write
+nothing. A residual that is no number, where a test could not be made, is left out.
 """
 
+import importlib.metadata
 import json
+import math
 import sys
 import warnings
 from pathlib import Path
@@ -165,7 +168,8 @@ def tried(kind: str, name: str, sizes: dict) -> dict:
         return row | {"outcome": f"not made: {type(error).__name__}: {error}"}
     try:
         found = sma.model.read_residuals(model, **batch)
-        row |= {one: float(max(getattr(rest, one) for rest in found)) for one in ("values", "heads", "tokens")}
+        shares = {one: float(max(getattr(rest, one) for rest in found)) for one in ("values", "heads", "tokens")}
+        row |= {one: share for one, share in shares.items() if math.isfinite(share)}
     except ValueError:
         pass
     try:
@@ -190,9 +194,9 @@ def main(names: list[str]) -> None:
         numbers = " ".join(f"{row[one]:.0e}" for one in ("values", "heads", "tokens") if one in row)
         print(f"{row['kind']:8} {row['model']:18} {numbers:20} {row['outcome']}", flush=True)
     if not names:
-        TABLE.write_text(
-            json.dumps([row for row in rows if not row["outcome"].startswith("not made")], indent=1) + "\n"
-        )
+        versions = {one: importlib.metadata.version(one).partition("+")[0] for one in ("torch", "transformers")}
+        made = [row for row in rows if not row["outcome"].startswith("not made")]
+        TABLE.write_text(json.dumps(versions | {"models": made}, indent=1, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":

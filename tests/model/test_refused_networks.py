@@ -1,107 +1,134 @@
 """Own networks that try to pass the tests of reading, one thing at a time."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 import statmech_attention as sma
 
-RNG = np.random.default_rng(0)
-
 torch = pytest.importorskip("torch", reason="needs PyTorch, as `make read` installs it")
-INPUTS = torch.tensor(RNG.normal(size=(2, 7, 8)), dtype=torch.float32)
+networks = pytest.importorskip("model.own_networks")
+
+INPUTS = torch.tensor(np.random.default_rng(0).normal(size=(2, 7, 8)), dtype=torch.float32)
+FITS = [
+    "",
+    "three",
+    "positions",
+    "beside",
+    "beside, a bare matrix",
+    "beside without a matrix",
+    "inner tokens, a kernel of one",
+]
+INSIDE = [
+    "gate of tokens",
+    "gate of one half",
+    "gate behind a norm",
+    "gate by direction",
+    "gate as an argument",
+    "weak gate",
+    "norm",
+    "convolution of values",
+    "values of the first layer",
+    "experts that agree",
+    "beside, a gate",
+    "beside, a bare gate",
+    "beside, norms of groups",
+    "beside, a norm and a gate",
+]
+BETWEEN = ["inner tokens", "inner tokens of what goes past", "detached", "rounded", "sorted", "mean of examples"]
 
 
-class Attention(torch.nn.Module):
-    """Attention as models of transformers have it, with one thing more, by its name."""
-
-    def __init__(self, extra):
-        super().__init__()
-        self.extra, self.parts = (
-            extra,
-            torch.nn.ModuleDict(
-                {name: torch.nn.Linear(8, 8) for name in ("query", "key", "value", "output", "other", "gate")}
-            ),
-        )
-        self.router, self.norm = torch.nn.Linear(8, 2, bias=False), torch.nn.LayerNorm(8)
-        with torch.no_grad():
-            if extra == "gate of one half":
-                self.parts["gate"].weight.zero_()
-                self.parts["gate"].bias.zero_()
-            if extra == "experts that agree":
-                self.parts["other"].load_state_dict(self.parts["output"].state_dict())
-
-    def forward(self, hidden):
-        split = [self.parts[one](hidden).unflatten(-1, (2, 4)).transpose(1, 2) for one in ("query", "key", "value")]
-        weights = (split[0] @ split[1].mT / 2).softmax(-1)
-        seen = (weights @ split[2]).transpose(1, 2).flatten(2)
-        if self.extra.startswith("gate"):
-            seen = seen * self.parts["gate"](hidden).sigmoid()
-        if self.extra == "norm":
-            seen = self.norm(seen)
-        found = self.parts["output"](seen)
-        if self.extra == "experts that agree":
-            found = torch.where(self.router(hidden).diff() > 0, found, self.parts["other"](seen))
-        return found, weights
-
-
-class Model(torch.nn.Module):
-    """Two layers, each with a convolution at inner tokens, if `extra` asks for it, behind or beside it."""
-
-    config = SimpleNamespace()
-
-    def __init__(self, extra=""):
-        super().__init__()
-        self.layers = torch.nn.ModuleList([Attention(extra), Attention(extra)])
-        self.extra, self.convolution = (
-            extra,
-            torch.nn.Conv1d(8, 8, 3 if extra.endswith("inside") else 1, padding="same"),
-        )
-
-    def forward(self, hidden, **_):
-        states, matrices = [hidden], []
-        for layer in self.layers:
-            found, weights = layer(hidden)
-            after = hidden + found
-            source = hidden if self.extra == "beside inside" else after
-            inner = self.convolution(source[:, 2:-2].mT).mT
-            hidden = torch.cat([after[:, :2], after[:, 2:-2] + inner, after[:, -2:]], dim=1)
-            matrices.append(weights)
-            states.append(hidden)
-        return SimpleNamespace(attentions=tuple(matrices), hidden_states=tuple(states))
-
-
-@pytest.mark.parametrize(
-    ("extra", "message"),
-    [
-        ("gate", "of the output of attention . unexplained"),
-        ("gate of one half", "of the output of attention . unexplained"),
-        ("norm", "of the output of attention . unexplained"),
-        ("experts that agree", "of the output of attention . unexplained"),
-        ("inside", "% of what comes from .* carried to other tokens"),
-        ("beside inside", "% of what comes from .* carried to other tokens"),
-    ],
-)
-def test_networks_made_to_pass_are_refused_unless_one_asks_for_them(extra, message):
+def model(extra):
     torch.manual_seed(0)
-    model = Model(extra).eval()
+    return networks.Model(extra).eval()
+
+
+@pytest.mark.parametrize("extra", FITS)
+def test_networks_that_fit_are_read_and_leave_nothing(extra):
+    for one in sma.model.read_residuals(model(extra), hidden=INPUTS):
+        assert max(one.values, one.heads, one.tokens) < 1e-12
+    read = sma.attention_from_transformers(model(extra), hidden=INPUTS)
+    np.testing.assert_allclose(np.sum(read.attention[1], axis=2), 1, atol=1e-6)
+    assert read.mask is None
+
+
+@pytest.mark.parametrize("extra", INSIDE + BETWEEN)
+def test_networks_made_to_pass_are_refused_unless_one_asks_for_them(extra):
+    message = "of the output of attention . unexplained" if extra in INSIDE else "% of what comes from .* other tokens"
     with pytest.raises(ValueError, match=f"{message}.*or take it as it is with test=False"):
-        sma.attention_from_transformers(model, hidden=INPUTS)
-    read = sma.attention_from_transformers(model, hidden=INPUTS, test=False)
+        sma.attention_from_transformers(model(extra), hidden=INPUTS)
+    read = sma.attention_from_transformers(model(extra), hidden=INPUTS, test=False)
     np.testing.assert_allclose(np.sum(read.attention[1], axis=2), 1, atol=1e-6)
 
 
-def test_a_kernel_of_one_token_passes_and_only_wanted_layers_are_tested():
-    torch.manual_seed(0)
-    model = Model().eval()
-    assert len(sma.attention_from_transformers(model, hidden=INPUTS).attention) == 2
-    for one in sma.model.read_residuals(model, hidden=INPUTS):
-        assert max(one.values, one.heads, one.tokens) < 1e-10
-    model.layers[1] = Attention("norm").eval()
-    assert len(sma.attention_from_transformers(model, hidden=INPUTS, layers=[0]).attention) == 1
+def test_only_wanted_layers_are_tested():
+    mixed = model("")
+    mixed.layers[1] = model("norm").layers[1]
+    assert len(sma.attention_from_transformers(mixed, hidden=INPUTS, layers=[0]).attention) == 1
     with pytest.raises(ValueError, match="of the output of attention 1 unexplained"):
-        sma.attention_from_transformers(model, hidden=INPUTS, layers=[1])
+        sma.attention_from_transformers(mixed, hidden=INPUTS, layers=[1])
+    assert len(sma.attention_from_transformers(model("inner tokens"), hidden=INPUTS, layers=[0]).attention) == 1
+
+
+class Gated(torch.nn.MultiheadAttention):
+    """With a gate that happens to be one half."""
+
+    def __init__(self):
+        super().__init__(8, 2, batch_first=True)
+        self.gate = torch.nn.Parameter(torch.zeros(8, 8))
+
+    def forward(self, query, key, value, **options):
+        found, weights = super().forward(query, key, value, **options)
+        return found * (query @ self.gate).sigmoid(), weights
+
+
+class Convolved(torch.nn.TransformerEncoderLayer):
+    """With a convolution before the attention, or cut off from the graph behind it."""
+
+    def __init__(self, before):
+        super().__init__(8, 2, 16, batch_first=True)
+        self.before, self.convolution = before, torch.nn.Conv1d(8, 8, 3, padding=1)
+
+    def _sa_block(self, x, *given, **options):
+        return super()._sa_block(x + self.convolution(x.mT).mT if self.before else x, *given, **options)
+
+    def _ff_block(self, x):
+        return super()._ff_block(x) + (0 if self.before else self.convolution(x.mT).mT.detach())
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (Gated, "of the output of attention 0 unexplained"),
+        (lambda: Convolved(before=True), "is carried to other tokens, at attention 0"),
+        (lambda: torch.nn.TransformerEncoder(Convolved(before=False), 2), "is carried to other tokens, at attention 1"),
+    ],
+)
+def test_what_is_derived_from_parts_of_pytorch_is_tested_too(network, message):
+    torch.manual_seed(0)
+    with pytest.raises(ValueError, match=message):
+        sma.attention_from_torch(network(), INPUTS)
+    assert len(sma.attention_from_torch(network(), INPUTS, test=False).attention) > 0
+
+
+def test_padding_without_a_mask_of_it_is_what_no_layer_looks_at():
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.both = torch.nn.ModuleList(torch.nn.MultiheadAttention(8, 2, batch_first=True) for _ in range(2))
+
+        def forward(self, x, first, second):
+            for attend, mask in zip(self.both, (first, second), strict=True):
+                x = x + attend(x, x, x, attn_mask=mask)[0]
+            return x
+
+    torch.manual_seed(0)
+    hidden, none = torch.zeros(7, 7), torch.zeros(7, 7)
+    hidden[:, 5:] = -1000.0
+    network = Network()
+    both = sma.attention_from_torch(network, INPUTS, first=hidden, second=hidden)
+    np.testing.assert_array_equal(both.mask.sum(axis=1), 5)
+    one = sma.attention_from_torch(network, INPUTS, first=hidden, second=none, layers=[0])
+    assert one.mask is None
 
 
 @pytest.mark.parametrize("large", [-1000.0, -10000.0, -1e9])

@@ -2,89 +2,143 @@
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
+
+# Functions of PyTorch that multiply by a matrix, or norm: the first tensor that they take is heard.
+_PRODUCTS = {"linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "conv1d"}
+_NORMS = {"layer_norm", "rms_norm", "group_norm"}
 
 
 class Run:
     """One run of a network with hooks at all its modules.
 
-    A place is a module's name and the number of its call: layers may share a module. `enter` and
-    `leave` take the number of a place and the first sequence that enters or leaves it, and return
-    what goes on instead.
+    A place is a module's name and the number of its call: layers may share a module. `enter` takes the
+    number of a place, a sequence that enters it and the number of the sequence, `leave` the number of a
+    place and the sequence that leaves it; both return what goes on instead.
 
     Attributes:
         several: place and 4-dimensional tensors of each call that returned several things, by its end.
-        inside: the input of each norm called inside a place, and what leaves it, with and without a sequence
-            that was handed to it to be added.
+        ahead: place and result of each call that ended before any of the places was entered.
+        inside: what enters and leaves each norm called inside a place, and what leaves the place, with and
+            without a sequence that was handed to it to be added.
+        behind: what matrices and norms take after a place was left and before the next one is.
     """
 
     def __init__(self, torch, places=(), *, enter: Callable | None = None, leave: Callable | None = None):
         self.torch, self.places, self.enter, self.leave = torch, list(places), enter, leave
         self.several: list[tuple] = []
+        self.ahead: list[tuple] = []
         self.inside: dict[int, list] = {number: [] for number in range(len(self.places))}
+        self.behind: dict[int, list] = {number: [] for number in range(len(self.places))}
+        self._left: int | None = None
+        self._begun = False
         self._calls: Counter = Counter()
         self._open: list[tuple[str, int]] = []
 
     @contextmanager
-    def listening(self, model):
-        """Hooks in place, and none of them afterwards."""
-        hooks = []
-        for name, module in model.named_modules():
-            hooks.append(module.register_forward_pre_hook(self._before(name), with_kwargs=True))
-            hooks.append(module.register_forward_hook(self._after, with_kwargs=True))
-        try:
+    def listening(self, model, products: bool = False):
+        """Hooks in place, and none of them afterwards; with `products` also at functions of PyTorch."""
+        with ExitStack() as stack:
+            for name, module in model.named_modules():
+                for hook in (
+                    module.register_forward_pre_hook(self._before(name), with_kwargs=True),
+                    module.register_forward_hook(self._after, with_kwargs=True),
+                ):
+                    stack.callback(hook.remove)
+            if products:
+                stack.enter_context(_functions(self.torch, self._behind))
             yield self
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     def _before(self, name: str):
         def before(module, arguments, named):
             place = (name, self._calls[name])
             self._calls[name] += 1
             self._open.append(place)
+            if _is_norm(module) and arguments:
+                self._behind("norm", arguments[0])
+            self._begun |= place in self.places
             if self.enter is None or place not in self.places:
                 return None
-            given = self._replaced([*arguments, *named.values()], self.enter, place)
+            given = self._entered([*arguments, *named.values()], self.places.index(place))
             return tuple(given[: len(arguments)]), dict(zip(named, given[len(arguments) :], strict=True))
 
         return before
 
     def _after(self, module, arguments, named, result):
         place = self._open.pop()
-        for one in self._open:
-            if one in self.places:
-                self._note(self.inside[self.places.index(one)], module, arguments)
-        if not isinstance(result, tuple | list):
+        several = isinstance(result, tuple | list)
+        if self.places and not self._begun and self._sequence(result):
+            self.ahead.append((place, result))
+        if _is_norm(module) and arguments and self._sequence(arguments[0]):
+            for one in self._open:
+                if one in self.places:
+                    self.inside[self.places.index(one)].append(("norm", arguments[0], result))
+        if several:
+            self.several.append((place, [one for one in result if self.torch.is_tensor(one) and one.ndim == 4]))
+        if place not in self.places:
             return None
-        self.several.append((place, [one for one in result if self.torch.is_tensor(one) and one.ndim == 4]))
-        if place in self.places:
-            self._note_end(self.inside[self.places.index(place)], [*arguments, *named.values()], result)
-        if self.leave is None or place not in self.places:
+        number = self.places.index(place)
+        if several:
+            self._note_end(self.inside[number], [*arguments, *named.values()], result)
+        self._left = number
+        if self.leave is None:
             return None
-        return tuple(self._replaced(list(result), self.leave, place))
+        return self._instead(list(result) if several else [result], number, several)
 
-    def _replaced(self, given: list, change: Callable, place) -> list:
-        number = next((number for number, one in enumerate(given) if self._sequence(one)), None)
-        if number is not None:
-            given[number] = change(self.places.index(place), given[number])
+    def _entered(self, given: list, number: int) -> list:
+        """Arguments with each different sequence, as long as the first, replaced by what `enter` makes of it."""
+        found: list[tuple] = []
+        for position, one in enumerate(given):
+            if not self._sequence(one) or found and one.shape != found[0][0].shape:
+                continue
+            other = next((new for old, new in found if old is one), None)
+            if other is None:
+                other = self.enter(number, one, len(found))  # type: ignore[misc]
+                found.append((one, other))
+            given[position] = other
         return given
 
-    def _note(self, noted: list, module, arguments) -> None:
-        dimensions = [one.ndim for one in module.parameters(recurse=False)]
-        if dimensions and max(dimensions) == 1 and arguments and self._sequence(arguments[0]):
-            noted.append(("norm", arguments[0]))
+    def _instead(self, given: list, number: int, several: bool):
+        position = next((position for position, one in enumerate(given) if self._sequence(one)), None)
+        if position is not None:
+            given[position] = self.leave(number, given[position])  # type: ignore[misc]
+        return tuple(given) if several else given[0]
 
     def _note_end(self, noted: list, given: list, result) -> None:
         end = next((one for one in result if self._sequence(one)), None)
         if end is not None:
             _, *others = [one for one in given if self._sequence(one) and one.shape == end.shape] or [None]
-            noted.extend(("end", end - one) for one in (0, *others))
+            noted.extend(("end", end - one, end) for one in (0, *others))
+
+    def _behind(self, kind: str, one) -> None:
+        if self._left is not None and self.torch.is_tensor(one) and one.requires_grad:
+            self.behind[self._left].append((kind, one))
 
     def _sequence(self, one) -> bool:
         return self.torch.is_tensor(one) and one.ndim == 3 and one.is_floating_point()
+
+
+def _is_norm(module) -> bool:
+    """True for a module whose own parameters are vectors."""
+    dimensions = [one.ndim for one in module.parameters(recurse=False)]
+    return bool(dimensions) and max(dimensions) == 1
+
+
+def _functions(torch, hear: Callable):
+    """A context in which `hear` gets what matrix products and norms take."""
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, arguments=(), named=None):
+            name = getattr(function, "__name__", "")
+            if name in _PRODUCTS | _NORMS:
+                given = [one for one in [*arguments, *(named or {}).values()] if torch.is_tensor(one)]
+                for one in given if name in _PRODUCTS else given[:1]:
+                    hear("norm" if name in _NORMS else "channels" if name == "conv1d" else "matrix", one)
+            return function(*arguments, **(named or {}))
+
+    return Mode()
 
 
 def places(run: Run, matrices) -> list[tuple[str, int] | None]:

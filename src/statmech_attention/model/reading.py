@@ -9,7 +9,7 @@ import numpy as np
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, double_arrays
 from statmech_attention.model.listening import Run, places, tensors
-from statmech_attention.model.trials import ELSE, TOLERANCE, Residuals, rows_needed, tried
+from statmech_attention.model.trials import ELSE, TOLERANCE, Residuals, rows_needed, said, tried
 
 
 def attention_from_transformers(
@@ -21,6 +21,9 @@ def attention_from_transformers(
     **batch: Any,
 ) -> ReadAttention | Iterator[ReadAttention]:
     """Read the attention of an encoder, or of a decoder such as GPT-2, of Hugging Face's transformers.
+
+    Padding is what a mask of zeros and ones hides. With another mask, or none, it is the tokens to which
+    no query attends in any layer.
 
     Args:
         model: in evaluation mode, loaded with `attn_implementation="eager"`, since others do not
@@ -81,7 +84,8 @@ def _read(model, batch: dict, layers, test: bool) -> ReadAttention:
     arrays = double_arrays(found.hidden_states[0], [found.attentions[layer] for layer in chosen])
     if mask is not None and mask.ndim == 2 and np.isin(mask, (0, 1)).all():
         return ReadAttention(*arrays, mask != 0)
-    seen = attended(arrays[1])
+    square = [one for one in found.attentions if one.shape[-2:] == found.attentions[chosen[0]].shape[-2:]]
+    seen = attended(double_arrays(square[0], square)[1])
     return ReadAttention(*arrays, None if mask is None and seen.all() else seen)
 
 
@@ -143,7 +147,8 @@ def _residuals(model, batch, found, where, chosen, whole: bool, mask) -> list[Re
     """The residuals of the attentions wanted, on the examples as often as a fit needs them."""
     torch = sys.modules["torch"]
     if missing := [layer for layer in chosen if where[layer] is None]:
-        raise ValueError(f"model: wanted a module that hands on the matrices of layer {missing[0]}, got none. {ELSE}")
+        got = f"none that returns those of attention {missing[0]}"
+        raise ValueError(f"model: wanted modules that return the matrices of their attention, got {got}. {ELSE}")
     shape = tuple(found.hidden_states[0].shape[:2])
     counted = mask != 0 if mask is not None and mask.shape == shape else np.ones(shape, bool)
     heads = max(found.attentions[layer].shape[1] for layer in chosen)
@@ -162,11 +167,11 @@ def _check_residuals(one: Residuals) -> None:
     """Raise ValueError for a test that leaves something."""
     share = max(one.values, one.heads)
     if not share <= TOLERANCE:
-        got = f"{100 * share:.2g} % of the output of attention {one.layer} unexplained, as by a gate, norm or router"
+        got = f"{said(share)} of the output of attention {one.layer} unexplained, as by a gate, norm or router"
         raise ValueError(f"model: wanted attention that is a sum over heads with fixed matrices, got {got}. {ELSE}")
     if not one.tokens <= TOLERANCE:
         before = f"attention {one.layer - 1}" if one.layer else "the first tokens"
-        got = f"{100 * one.tokens:.2g} % of what comes from {before} carried to other tokens, as by a convolution"
+        got = f"{said(one.tokens)} of what comes from {before} carried to other tokens, as by a convolution"
         if one.tokens == np.inf:
             got = f"other tokens, or none, behind {before}"
         raise ValueError(f"model: wanted attentions that act on each other token by token, got {got}. {ELSE}")

@@ -11,7 +11,18 @@ import numpy as np
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, double_arrays
 from statmech_attention.model.listening import tensors
-from statmech_attention.model.trials import ELSE, TOLERANCE, mixing, reaches
+from statmech_attention.model.trials import (
+    ELSE,
+    TOLERANCE,
+    by_itself,
+    carried,
+    changed,
+    changing,
+    floating,
+    mixing,
+    reaches,
+    said,
+)
 
 _ARGUMENTS = ["query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights"]
 
@@ -23,21 +34,23 @@ def attention_from_torch(
 
     A copy of the network runs. The tokens are those that enter the first
     `torch.nn.TransformerEncoderLayer`, with `norm_first` before its norm, or else the values of the
-    first attention. Padding is what the key padding mask hides; if the mask is of numbers, it is the
-    tokens to which no query attends.
+    first attention. Padding is what the key padding mask hides; if the mask is of numbers or there is
+    none, it is the tokens to which no query attends in any layer.
 
     Args:
         model: any `torch.nn.Module` with such attention, or such an attention alone.
         inputs: first argument of the model, in its layout: tokens before examples if `batch_first`
             is false, PyTorch's default.
         layers: indices of the attentions wanted, in the order of use; all of them if None.
-        test: whether each token that enters a wanted attention has to depend on the same token of the
-            one before alone. It costs one further forward pass and three backward ones, in double precision.
+        test: whether what is wanted has to pass tests: each attention, called by itself on random tokens, is a
+            sum over heads with fixed matrices; and each token that enters a wanted attention depends on the
+            same token of the one before alone. They cost three forward passes and three backward ones, in
+            double precision.
         options: other arguments of the model, such as `src_key_padding_mask` or `key_padding_mask`.
 
     Raises:
-        ValueError: no such network, or attentions wanted that are no chain: each has to act on one
-            sequence, and, token by token, on the output of the one before.
+        ValueError: no such network, an attention that is no such sum, or attentions wanted that are no chain:
+            each has to act on one sequence, and, token by token, on the output of the one before.
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
@@ -51,44 +64,66 @@ def attention_from_torch(
             "which does not. Pass its attention to attentioned_inputs, with layout='query_key'."
         )
     chosen = range(count) if layers is None else checks.indices("layers", layers, count, least=1, what="layers")
-    _check_calls([calls[layer] for layer in chosen])
-    links = range(min(chosen) + 1, max(chosen) + 1)
-    if test and links:
-        tested, before = _double(torch, model, inputs, options) or (calls, entered)
-        _check_links(torch, tested, (before or [tested[min(chosen)].value])[0], links)
-    tokens, padding = (entered or [calls[0].value])[0], calls[0].key_padding_mask
+    wanted = [calls[layer] for layer in chosen]
+    _check_calls(wanted)
+    if test:
+        for layer in chosen:
+            _check_sum(torch, layer, calls[layer].module)
+        _check_links(torch, model, inputs, options, (calls, entered), chosen)
+    tokens = (entered or [calls[0].value])[0]
     tokens = tokens if calls[0].batch_first else tokens.transpose(0, 1)
-    found = double_arrays(tokens, [calls[layer].matrix for layer in chosen])
-    if padding is None or padding.is_floating_point():
-        return ReadAttention(*found, None if padding is None else attended(found[1]))
-    return ReadAttention(*found, ~padding.cpu().numpy())
+    return ReadAttention(*double_arrays(tokens, [one.matrix for one in wanted]), _padding(calls, wanted))
 
 
-def _listened(torch, model, inputs, options) -> tuple[list, list]:
-    """Run a network; return all uses of attentions, and what entered the first layer."""
+def _padding(calls: list, wanted: list) -> np.ndarray | None:
+    """True for a token, by the mask of a wanted attention, or else by what all attentions look at."""
+    masks = [one.key_padding_mask for one in wanted if one.key_padding_mask is not None]
+    if masks and not masks[0].is_floating_point():
+        return ~masks[0].cpu().numpy()
+    examples, *_, keys = wanted[0].matrix.shape
+    alike = [one.matrix for one in calls if one.matrix.ndim == 4 and one.matrix.shape[::3] == (examples, keys)]
+    seen = attended(double_arrays(alike[0], alike)[1]) if alike else np.ones(1, bool)
+    return None if not masks and seen.all() else seen
+
+
+def _listened(torch, model, inputs, options, before: tuple | None = None) -> tuple[list, list]:
+    """Run a network; return all uses of attentions, and what entered the first layer.
+
+    With `before`, what an earlier run returned, half of the tokens of then are changed, and go on.
+    """
     calls: list[SimpleNamespace] = []
     entered: list = []
 
     def ask(module, arguments, options):
         named = dict(zip(_ARGUMENTS, arguments, strict=False)) | options
-        return (), named | {"need_weights": True, "average_attn_weights": False}
+        return tuple(named.pop(one) for one in _ARGUMENTS[:3]), named | {
+            "need_weights": True,
+            "average_attn_weights": False,
+        }
 
     def hear(module, arguments, options, result):
         output = result[0].detach().requires_grad_()  # what depends on it has a gradient
-        found = {name: options.get(name) for name in ("query", "key", "value", "key_padding_mask")}
-        calls.append(SimpleNamespace(**found, batch_first=module.batch_first, matrix=result[1], output=output))
+        if before:
+            output = changed(before[0][len(calls)].output, changing(output.shape[:2]))
+        found = dict(zip(_ARGUMENTS, arguments, strict=False)) | {"key_padding_mask": options.get("key_padding_mask")}
+        found |= {"module": module, "batch_first": module.batch_first, "matrix": result[1]}
+        calls.append(SimpleNamespace(**found, output=output))
         return output, result[1]
 
     def enter(module, arguments, options):
-        if not entered and not calls:
-            entered.append(arguments[0] if arguments else options["src"])
+        if entered or calls:
+            return None
+        tokens, *others = arguments or [options["src"]]
+        entered.append(changed(before[1][0], changing(tokens.shape[:2])) if before else tokens)
+        return (entered[0], *others), {name: one for name, one in options.items() if name != "src"}
 
+    hooks = []
     for module in model.modules():
         if isinstance(module, torch.nn.MultiheadAttention):
-            module.register_forward_pre_hook(ask, with_kwargs=True)
-            module.register_forward_hook(hear, with_kwargs=True)
+            hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
+            hooks.append(module.register_forward_hook(hear, with_kwargs=True))
         elif isinstance(module, torch.nn.TransformerEncoderLayer):
-            module.register_forward_pre_hook(enter, with_kwargs=True)
+            hooks.append(module.register_forward_pre_hook(enter, with_kwargs=True))
     inputs, first = torch.as_tensor(inputs).clone(), next(model.parameters(), torch.zeros(1))
     inputs = inputs.to(first.device, first.dtype if inputs.is_floating_point() else None)
     if inputs.is_floating_point():
@@ -100,19 +135,17 @@ def _listened(torch, model, inputs, options) -> tuple[list, list]:
             model(*(inputs,) * (3 if isinstance(model, torch.nn.MultiheadAttention) else 1), **tensors(torch, options))
     finally:
         torch.backends.mha.set_fastpath_enabled(fused)
+        for hook in hooks:
+            hook.remove()
     return calls, entered
 
 
-def _double(torch, model, inputs, options) -> tuple[list, list] | None:
-    """All uses of attentions in double precision, None if the network has parts that do not work in it."""
-    options = {
-        name: one.double() if torch.is_tensor(one) and one.is_floating_point() else one
-        for name, one in tensors(torch, options).items()
-    }
-    try:
-        return _listened(torch, copy.deepcopy(model).double().requires_grad_(), inputs, options)
-    except RuntimeError:
-        return None
+def _twice(torch, model, inputs, options) -> tuple[tuple, tuple]:
+    """Two runs in double precision, the second with half of the tokens changed."""
+    model = copy.deepcopy(model).double().requires_grad_()
+    options = {name: one.double() if floating(torch, one) else one for name, one in tensors(torch, options).items()}
+    first = _listened(torch, model, inputs, options)
+    return first, _listened(torch, model, inputs, options, before=first)
 
 
 def _check_calls(calls: list) -> None:
@@ -127,20 +160,48 @@ def _check_calls(calls: list) -> None:
             raise ValueError(f"model: wanted a chain of attentions among the same tokens, got {got}. {ELSE}")
 
 
-def _check_links(torch, calls: list, first, links: range) -> None:
+def _check_sum(torch, layer: int, module) -> None:
+    """Raise ValueError for an attention that is no sum over heads, as one derived from PyTorch's may be."""
+    share = by_itself(torch, module)
+    if not share <= TOLERANCE:
+        raise ValueError(
+            f"model: wanted attention that is a sum over heads with fixed matrices, got {said(share)} of the output of "
+            f"attention {layer} unexplained, as by a gate, norm or router. {ELSE}"
+        )
+
+
+def _check_links(torch, model, inputs, options, run: tuple, chosen) -> None:
     """Raise ValueError unless the values of each attention depend, token by token, on the output of the one before."""
-    sources, targets = [calls[link - 1].output for link in links], [calls[link].value for link in links]
-    missed = [not reaches(torch, *pair) for pair in zip(sources, targets, strict=True)]
-    found = [np.inf if one else 0.0 for one in missed]
-    if not any(missed):
-        # What goes past all attentions counts too.
-        sources += [first] if first.requires_grad and first.shape[:2] == targets[0].shape[:2] else []
-        found = mixing(torch, sources, targets, np.ones(targets[0].shape[:2], bool))
-    if not max(found) <= TOLERANCE:
-        last = max(number for number, one in enumerate(found) if not one <= TOLERANCE)
-        share = "" if found[last] == np.inf else f" ({found[last]:.1%} of the gradient)"
+    links = list(range(min(chosen) + 1, max(chosen) + 1))
+    ahead = [0] if run[1] and min(chosen) == 0 else []  # a layer's own part before its attention counts
+    if not links + ahead:
+        return
+    try:
+        (calls, entered), (others, _) = _twice(torch, model, inputs, options)
+    except RuntimeError:  # a part that does not work in double precision
+        calls, entered = run
+        others, _ = _listened(torch, copy.deepcopy(model).requires_grad_(), inputs, options, before=run)
+    for link in reversed(links):
+        if not reaches(torch, calls[link - 1].output, calls[link].value):
+            _check_link(link, np.inf)
+    start = (entered or [calls[min(chosen)].value])[0]  # what goes past all attentions counts too
+    shape, targets = calls[min(chosen)].value.shape[:2], [calls[link].value for link in ahead + links]
+    sources = {link: calls[link - 1].output for link in links}
+    if start.requires_grad and start.shape[:2] == shape and any(one.requires_grad for one in targets):
+        sources[min(chosen)] = start
+    every = np.ones(shape, bool)
+    found = dict(zip(sources, mixing(torch, list(sources.values()), targets, every), strict=True))
+    for link in sorted(found, reverse=True):  # a source mixes on the way to all that is behind
+        _check_link(link, found[link])
+    for link in ahead + links:
+        _check_link(link, carried(calls[link].value, others[link].value, changing(shape), every))
+
+
+def _check_link(link: int, share: float) -> None:
+    """Raise ValueError if a share of what comes from one token is carried to others."""
+    if not share <= TOLERANCE:
+        got = "or under no_grad" if share == np.inf else f"of which {said(share)} is carried to other tokens"
         raise ValueError(
             "model: wanted a chain of attentions among the same tokens, got an attention that does not act, token by "
-            f"token, on the output of the one before{share}, or under no_grad, at attention "
-            f"{[*links, links[0]][last]}. {ELSE}"
+            f"token, on the output of the one before, {got}, at attention {link}. {ELSE}"
         )

@@ -17,6 +17,7 @@ ELSE = (
     "Take layers=[..] or a submodule without it; or give matrices that you compute yourself to attentioned_inputs, "
     "with layout='query_key'; or take it as it is with test=False."
 )
+_DIRECTIONS = 2  # one would miss a gate that depends on the direction of a token alone
 
 
 class Residuals(NamedTuple):
@@ -25,7 +26,7 @@ class Residuals(NamedTuple):
     Attributes:
         layer: number of the attention, in the order of use.
         values: its output for random tokens, compared with a sum over heads with fixed matrices.
-        heads: the same with all its weights changed at random, so that none passes by chance.
+        heads: the same with all weights changed at random, so that none passes by chance.
         tokens: how much of what comes from the attention before, or from the tokens, is carried to other tokens.
     """
 
@@ -36,28 +37,37 @@ class Residuals(NamedTuple):
 
 
 def unexplained(matrices, sizes, outputs, counted, skip: bool = False) -> float:
-    r"""Return the share of outputs $y_t$ that is no $\sum_h u_h \sum_s \Omega^h_{st} c_s + b$, held out from the fit.
+    r"""Return the share of outputs $y_t$ that is no $\sum_{hk} u_{hk} \sum_s \Omega^h_{st} c_{sk} + b$, held out.
 
-    For tokens $x_s = c_s \delta$ along one direction, $u_h = M_h \delta$ is one vector per head. The
-    sums of the matrices are fitted too, for a bias of the values, and with `skip` $c_t$.
+    For tokens $x_s = \sum_k c_{sk} \delta_k$ along a few directions, $u_{hk} = M_h \delta_k$ are fixed
+    vectors. The sums of the matrices are fitted too, for a bias of the values, and with `skip` $c_{tk}$.
 
     Args:
         matrices: `(examples, heads, keys, queries)`.
-        sizes: $c$, `(examples, tokens)`.
+        sizes: $c$, `(examples, tokens, directions)`.
         outputs: `(examples, tokens, features)`.
         counted: `(examples, tokens)`, true for a token.
     """
-    parts = [np.einsum("ehst,es->eth", matrices, sizes), np.swapaxes(matrices.sum(axis=2), 1, 2)]
-    parts += [np.ones((*sizes.shape, 1)), *([sizes[..., None]] if skip else [])]
+    return _fit(matrices, sizes, outputs, counted, skip)[0]
+
+
+def _fit(matrices, sizes, outputs, counted, skip: bool = False) -> tuple[float, bool]:
+    """The share that is unexplained, and whether each feature has to do with one of several heads alone."""
+    examples, heads, tokens, _ = matrices.shape
+    seen = np.einsum("ehst,esk->ethk", matrices, sizes).reshape(examples, tokens, -1)
+    parts = [seen, np.swapaxes(matrices.sum(axis=2), 1, 2), np.ones((examples, tokens, 1)), *([sizes] if skip else [])]
     features, wanted = np.concatenate(parts, axis=-1)[counted], outputs[counted]
     if not np.isfinite(features).all() or not np.isfinite(wanted).all():
-        return np.inf
+        return np.inf, False
     order = np.random.default_rng(0).permutation(len(wanted))
     fitted, others = np.split(order, [2 * len(order) // 3])
     found = np.linalg.lstsq(features[fitted], wanted[fitted], rcond=1e-10)[0]
     size = np.std(wanted - wanted.mean(axis=0))
     missed = np.sqrt(np.mean((wanted[others] - features[others] @ found) ** 2))
-    return float(missed / size) if size > 1e-12 * np.abs(wanted).max(initial=0) else 0.0
+    by_head = np.abs(found[: seen.shape[-1]]).reshape(heads, -1, wanted.shape[-1]).max(axis=1)
+    several = (by_head > 1e-6 * by_head.max()).sum(axis=0)
+    beside = heads > 1 and bool(by_head.max() > 0) and bool(several.max() <= 1)
+    return (float(missed / size) if size > 1e-12 * np.abs(wanted).max(initial=0) else 0.0), beside
 
 
 def rows_needed(heads: int) -> int:
@@ -99,6 +109,64 @@ def reaches(torch, source, target) -> bool:
     return gradient is not None and bool(gradient.any())
 
 
+def changing(shape) -> np.ndarray:
+    """Which tokens are changed in a second run: a random half of them."""
+    return np.random.default_rng(4).permuted(np.arange(np.prod(shape)) % 2 == 0).reshape(shape)
+
+
+def changed(tokens, where: np.ndarray):
+    """The tokens with random numbers, as large as they are, added to those that are changed."""
+    noise = np.random.default_rng(5).normal(size=tokens.shape) * where[..., None]
+    return tokens.detach() + tokens.new_tensor(noise) * tokens.detach().square().mean().sqrt()
+
+
+def carried(first, second, where: np.ndarray, counted: np.ndarray) -> float:
+    """How much tokens differ between two runs that were not changed, as a share of how much the others do.
+
+    Unlike a gradient it sees what is rounded, chosen or cut off from the graph.
+    """
+    if second is None or first.shape != second.shape:
+        return np.inf
+    apart = (first.detach() - second.detach()).abs().amax(dim=-1).double().cpu().numpy()
+    inside, outside = (apart[counted & one].max(initial=0) for one in (where, ~where))
+    return float(outside / inside) if inside > 0 else 0.0 if outside == 0 else np.inf
+
+
+def scaled(torch, source, operand, counted: np.ndarray, channels: bool = False) -> float | None:
+    """How much the linear map from a source to what depends on it differs among tokens; None if it does not depend."""
+    size = (operand.shape[1], 1) if channels and operand.ndim > 2 else operand.shape[-1:]
+    weights = operand.new_tensor(np.random.default_rng(6).normal(size=size))
+    (gradient,) = torch.autograd.grad((weights * operand).sum(), source, retain_graph=True, allow_unused=True)
+    if gradient is None or not gradient.any():
+        return None
+    each = gradient[torch.as_tensor(counted, device=gradient.device)]
+    return float((each - each[0]).abs().max() / gradient.abs().max())
+
+
+def by_itself(torch, module) -> float:
+    """What is unexplained of the output of a MultiheadAttention on random tokens, with its weights and with others."""
+    module = copy.deepcopy(module).double()
+    random, shape = np.random.default_rng(2), (-(-rows_needed(module.num_heads) // 7), 7)
+    shares = []
+    for _ in range(2):
+        sizes = random.normal(size=(*shape, _DIRECTIONS))
+        tokens = sizes @ random.normal(size=(_DIRECTIONS, module.embed_dim))
+        given = next(module.parameters()).new_tensor(tokens if module.batch_first else tokens.swapaxes(0, 1))
+        with torch.no_grad():
+            output, matrices = module(given, given, given, need_weights=True, average_attn_weights=False)
+        if matrices.shape[-2:] != (7, 7):  # as with keys of zeros: such matrices are refused later
+            return 0.0
+        output = output if module.batch_first else output.transpose(0, 1)
+        shares.append(unexplained(matrices.mT.cpu().numpy(), sizes, output.cpu().numpy(), np.ones(shape, bool)))
+        change_weights(torch, module)
+    return max(shares)
+
+
+def said(share: float) -> str:
+    """A share as people say it."""
+    return f"{100 * min(share, 1):.3g} %"
+
+
 def tried(torch, model, ask: dict, where: list, layers: list[int], links: list[int], counted) -> list[Residuals]:
     """Return the residuals of attentions of a model of Hugging Face, in double precision if it can.
 
@@ -111,102 +179,181 @@ def tried(torch, model, ask: dict, where: list, layers: list[int], links: list[i
         counted: `(examples, tokens)`, true for a token.
     """
     for cast in (torch.float64, torch.float32):
-        other = copy.deepcopy(model).to(cast)
-        given = {name: one.to(cast) if _floating(torch, one) else one for name, one in ask.items()}
+        other = copy.deepcopy(model).to(cast).requires_grad_(True)  # so that the tokens have a gradient
+        given = {name: one.to(cast) if floating(torch, one) else one for name, one in ask.items()}
         try:
-            across = _across(torch, other, given, where, links, counted) if links else {}
-            values = _fitted(torch, other, given, [where[layer] for layer in layers], layers, counted)
-            _change(torch, other, {where[layer][0] for layer in layers})
-            heads = _fitted(torch, other, given, [where[layer] for layer in layers], layers, counted)
+            return _Trial(torch, other, given, where, layers, links, counted).residuals()
         except RuntimeError:  # a part that does not work in double precision
             if cast is torch.float32:
                 raise
-        else:
-            break
-    rows = {layer: [*one, 0.0] for layer, *one in zip(layers, values, heads, strict=True)}
-    for link, found in across.items():
-        rows.setdefault(link, [0.0, 0.0, 0.0])[2] = found
-    return [Residuals(layer, *rows[layer]) for layer in sorted(rows)]
+    return []
 
 
-def _across(torch, model, ask, where, links, counted) -> dict[int, float]:
-    """The mixing of tokens on the way to each link."""
-    entered, left = {}, {}
+class _Trial:
+    """Three runs: as it is; with random tokens entering each attention; the same with other weights."""
 
-    def enter(layer, tokens):
-        entered[layer] = _turned(tokens, counted)
-        return tokens
+    def __init__(self, torch, model, ask, where, layers, links, counted):
+        self.torch, self.model, self.ask, self.where = torch, model, ask, where
+        self.layers, self.links, self.counted = layers, links, counted
+        self.entered: dict[int, dict] = {}  # the sequences that enter each attention, by their number
+        self.left: dict = {}  # what leaves it, and the tokens
+        self.random, self.half = np.random.default_rng(2), changing(counted.shape)
 
-    def leave(layer, tokens):
-        left[layer] = _turned(tokens, counted).detach().requires_grad_()
-        return left[layer] if tokens.shape[:2] == counted.shape else left[layer].transpose(0, 1)
+    def residuals(self) -> list[Residuals]:
+        """Those of all layers and links, in their order."""
+        run = self._as_it_is()
+        found, second = self._at_random(run, change=True)
+        source = {layer: which for layer, (_, which, _) in found.items()}
+        across = self._across(source, second)
+        outside = {layer: self._outside(layer, run) for layer in self.layers}
+        change_weights(self.torch, self.model)
+        others, _ = self._at_random(run, change=False)
+        rows = {}
+        for layer in self.layers:
+            (values, *_), (heads, _, beside) = found[layer], others[layer]
+            rows[layer] = [max(values, outside[layer]) if beside else values, heads, 0.0]
+        for link, share in across.items():
+            rows.setdefault(link, [0.0, 0.0, 0.0])[2] = share
+        return [Residuals(layer, *rows[layer]) for layer in sorted(rows)]
 
-    model.requires_grad_(True)  # so that the tokens have a gradient
-    ask = {name: one.detach().requires_grad_() if _floating(torch, one) else one for name, one in ask.items()}
-    with torch.enable_grad(), Run(torch, where, enter=enter, leave=leave).listening(model):
-        hidden = model(**ask).hidden_states
-    left[-1], entered[len(where)] = hidden[0], _turned(hidden[-1], counted)
-    if set(links) - set(entered) or {one - 1 for one in links} - set(left):
-        return dict.fromkeys(links, np.inf)
-    # The embedding may be handed out as a copy, on which nothing depends.
-    missed = {link for link in links if link and not reaches(torch, left[link - 1], entered[link])}
-    if missed:
-        return dict.fromkeys(missed, np.inf)
-    found = mixing(torch, [left[link - 1] for link in links], [entered[link] for link in links], counted)
-    return dict(zip(links, found, strict=True))
+    def _as_it_is(self) -> Run:
+        """The first run, whose graph is cut where an attention is left."""
+
+        def enter(layer, tokens, which):
+            self.entered.setdefault(layer, {})[which] = self._turned(tokens)
+            return tokens
+
+        def leave(layer, tokens):
+            self.left[layer] = self._turned(tokens).detach().requires_grad_()
+            return self._turned_back(self.left[layer], tokens)
+
+        real = {name: one.detach().requires_grad_() for name, one in self.ask.items() if floating(self.torch, one)}
+        with (
+            self.torch.enable_grad(),
+            Run(self.torch, self.where, enter=enter, leave=leave).listening(self.model, products=True) as run,
+        ):
+            hidden = self.model(**self.ask | real).hidden_states
+        self.left[-1], self.entered[len(self.where)] = hidden[0], {0: self._turned(hidden[-1])}
+        return run
+
+    def _at_random(self, first: Run, change: bool) -> tuple[dict, dict]:
+        """A run with random tokens along few directions entering each attention: fits, and what entered instead.
+
+        With `change`, what leaves an attention is that of the first run, with half of its tokens changed.
+        """
+        sizes: dict[tuple, np.ndarray] = {}
+        entered: dict[int, dict] = {}
+
+        def enter(number, tokens, which):
+            shown = entered.setdefault(number, {})[which] = self._turned(tokens).detach()
+            sizes[number, which] = self.random.normal(size=(*shown.shape[:2], _DIRECTIONS))
+            directions = self.random.normal(size=(_DIRECTIONS, shown.shape[2]))
+            ours = shown.new_tensor(sizes[number, which] @ directions) * shown.square().mean().sqrt()
+            return self._turned_back(ours, tokens)
+
+        def leave(number, tokens):
+            before = self.left.get(number if number < len(self.where) else -1)
+            if before is None or not before.shape[:2] == self._turned(tokens).shape[:2] == self.counted.shape:
+                return tokens
+            return self._turned_back(changed(before, self.half), tokens)
+
+        ask, places = self.ask, self.where
+        if change:
+            ask, places = self._tokens(first)
+        run = Run(self.torch, places, enter=enter, leave=leave if change else None)
+        with self.torch.no_grad(), run.listening(self.model):
+            result = self.model(**ask)
+        entered[len(self.where)] = {0: self._turned(result.hidden_states[-1]).detach()}
+        return {
+            layer: self._least(run.inside[layer], result.attentions[layer], layer, sizes) for layer in self.layers
+        }, entered
+
+    def _tokens(self, first: Run) -> tuple[dict, list]:
+        """Arguments with the tokens changed, or the places with the one that makes the tokens."""
+
+        def same(one):
+            return self.torch.is_tensor(one) and one.shape == tokens.shape and self.torch.equal(one, tokens)
+
+        tokens = self.left[-1]
+        if name := next((name for name, one in self.ask.items() if same(one)), None):
+            return self.ask | {name: self._turned_back(changed(self._turned(tokens), self.half), tokens)}, self.where
+        made = [place for place, one in first.ahead if same(one)]
+        return self.ask, [*self.where, *made[-1:]]
+
+    def _across(self, source: dict, second: dict) -> dict[int, float]:
+        """The mixing of tokens on the way to each link, by gradients and by a change of half of the tokens."""
+        links = self.links
+        targets = {link: self.entered.get(link, {}).get(source.get(link, 0)) for link in links}
+        sequences = [*targets.values(), *(self.left.get(link - 1) for link in links)]
+        if any(one is None or one.shape[:2] != self.counted.shape for one in sequences):
+            return dict.fromkeys(links, np.inf)
+        # The embedding may be handed out as a copy, on which nothing depends.
+        missed = {link for link in links if link and not reaches(self.torch, self.left[link - 1], targets[link])}
+        if missed or not links:
+            return dict.fromkeys(missed, np.inf)
+        found = mixing(self.torch, [self.left[link - 1] for link in links], list(targets.values()), self.counted)
+        if max(found) <= TOLERANCE:  # what has no gradient shows first where it happens, and then everywhere behind
+            for number, link in enumerate(links):
+                other = second.get(link, {}).get(source.get(link, 0))
+                share = carried(targets[link], other, self.half, self.counted)
+                found[number] = max(found[number], share)
+                if share > TOLERANCE:
+                    break
+        return dict(zip(links, found, strict=True))
+
+    def _outside(self, layer: int, run: Run) -> float:
+        """How much the tokens' scales differ in what the output matrix takes, where it stands behind the place."""
+        left = self.left.get(layer, self.left[-1])
+        for kind, operand in run.behind[layer] if left.shape[:2] == self.counted.shape else []:
+            share = scaled(self.torch, left, operand, self.counted, channels=kind == "channels")
+            if share is None:
+                continue
+            alone = (
+                operand.numel() == left.numel() and not (operand.flatten().sort()[0] - left.flatten().sort()[0]).any()
+            )
+            if kind != "norm" or share > TOLERANCE or not alone:
+                return share
+        return 0.0
+
+    def _least(self, inside: list, matrices, layer: int, sizes: dict) -> tuple[float, int, bool]:
+        """The unexplained share at an attention's end, or before a norm that is its end, behind a skip.
+
+        With it the sequence that explains it, and whether heads stand beside each other.
+        """
+        matrices = matrices.mT.double().cpu().numpy()
+        found = [(1.0, 0, False)]
+        for which, entering in ((which, one) for (number, which), one in sizes.items() if number == layer):
+            if entering.shape[:2] != self.counted.shape or matrices.shape[-1] != self.counted.shape[1]:
+                return np.inf, 0, False
+            for kind, tensor, result in inside:
+                one = self._turned(tensor).double().cpu().numpy()
+                if one.shape[:2] != self.counted.shape:
+                    continue
+                at_end = kind == "end" or any(result is end for other, _, end in inside if other == "end")
+                if kind == "norm" and not at_end:
+                    continue
+                share, beside = _fit(matrices, entering, one, self.counted, skip=kind == "norm")
+                found.append((share, which, beside))
+        return min(found, key=lambda one: one[0])
+
+    def _turned(self, one):
+        """Tokens with the examples first."""
+        return one if one.shape[:2] == self.counted.shape else one.transpose(0, 1)
+
+    def _turned_back(self, one, as_before):
+        return one if as_before.shape[:2] == self.counted.shape else one.transpose(0, 1)
 
 
-def _fitted(torch, model, ask, where, layers, counted) -> list[float]:
-    """The unexplained share of each attention's output, where random tokens along one direction enter it."""
-    random, sizes = np.random.default_rng(2), {}
-
-    def enter(number, tokens):
-        shown = _turned(tokens, counted)
-        sizes[number] = random.normal(size=shown.shape[:2])
-        direction = random.normal(size=shown.shape[2])
-        ours = shown.new_tensor(sizes[number][..., None] * direction) * shown.detach().square().mean().sqrt()
-        return ours if tokens.shape[:2] == counted.shape else ours.transpose(0, 1)
-
-    with torch.no_grad(), Run(torch, where, enter=enter).listening(model) as run:
-        attentions = model(**ask).attentions
-    found = []
-    for number, layer in enumerate(layers):
-        matrices = attentions[layer].mT.double().cpu().numpy()
-        entered = sizes.get(number, np.zeros(0))
-        fits = entered.shape == counted.shape and matrices.shape[-1] == counted.shape[1]
-        found.append(_least(run.inside[number], matrices, entered, counted) if fits else np.inf)
-    return found
-
-
-def _least(inside: list, matrices, sizes, counted) -> float:
-    """The unexplained share at the end of an attention, or before a norm that is its end, behind a skip."""
-    shares = [1.0]
-    for number, (kind, tensor) in enumerate(inside):
-        one = _turned(tensor, counted).double().cpu().numpy()
-        if one.shape[:2] != counted.shape:
-            continue
-        share = unexplained(matrices, sizes, one, counted)
-        if kind != "norm":
-            shares.append(share)
-        elif share > TOLERANCE and all(other == "end" for other, _ in inside[number + 1 :]):
-            shares.append(unexplained(matrices, sizes, one, counted, skip=True))
-    return min(shares)
-
-
-def _change(torch, model, names: set[str]) -> None:
-    """Change all weights of modules at random, as much as they are large."""
+def change_weights(torch, model) -> None:
+    """Change all weights of a network at random, as much as they are large."""
     random = torch.Generator().manual_seed(2)
     with torch.no_grad():
-        for name in sorted(names):
-            for one in model.get_submodule(name).parameters():
-                least = one.shape[-1] ** -0.5 if one.ndim > 1 else 0.1
-                one += one.square().mean().sqrt().clamp_min(least) * torch.randn(one.shape, generator=random).to(one)
+        for one in model.parameters():
+            least = one.shape[-1] ** -0.5 if one.ndim > 1 else 0.1
+            noise = torch.randn(one.shape, generator=random).to(one)
+            one += one.square().mean().sqrt().clamp_min(least) * noise
 
 
-def _turned(one, counted):
-    """Tokens with the examples first."""
-    return one if one.shape[:2] == counted.shape else one.transpose(0, 1)
-
-
-def _floating(torch, one) -> bool:
+def floating(torch, one) -> bool:
+    """True for a tensor of real numbers."""
     return torch.is_tensor(one) and one.is_floating_point()
