@@ -19,6 +19,7 @@ import statmech_attention as sma
 LAYERS = (2, 2)
 
 
+@pytest.mark.filterwarnings("ignore:layers. wanted those of the paths, got .* flat columns:UserWarning")
 @parametrize_with_checks([sma.AttentionPathsClassifier(), sma.AttentionPathsRegressor()])
 def test_scikit_learn_accepts_the_estimator(estimator, check):
     check(estimator)
@@ -72,6 +73,20 @@ def test_three_classes_are_told_apart_in_single_precision_outside(data):
 def test_columns_that_are_no_multiple_of_the_paths_are_refused(data):
     with pytest.raises(ValueError, match="X: wanted a multiple of 4 columns"):
         sma.AttentionPathsRegressor(LAYERS).fit(np.ones((5, 7)), np.arange(5.0))
+
+
+def test_flat_columns_without_layers_are_one_path_and_say_so(data):
+    inputs, target = data
+    flat = inputs.reshape(60, -1)
+    with pytest.warns(UserWarning, match=r"layers: wanted those of the paths, got 20 flat columns, .* as one path"):
+        found = sma.AttentionPathsRegressor().fit(flat, target)
+    assert found.order_parameter_.shape == (1, 1)
+    same = sma.AttentionPathsRegressor((1,)).fit(flat, target)  # no warning
+    np.testing.assert_array_equal(found.predict(flat), same.predict(flat))
+    deep = sma.AttentionPathsRegressor().fit(inputs, target)
+    np.testing.assert_array_equal(deep.predict(flat), deep.predict(inputs))
+    flattened = sma.AttentionPathsRegressor(LAYERS).fit(flat, target)
+    np.testing.assert_array_equal(flattened.predict(inputs), flattened.predict(flat))
 
 
 def test_probabilities_are_those_of_a_normal_output_with_its_noise(data):

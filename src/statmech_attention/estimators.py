@@ -53,11 +53,26 @@ class _AttentionPaths(BaseEstimator):
                 f"X: wanted an array, got AttentionedInputs. Take X.values, and layers={X.chain.shorthand} "
                 "when the estimator is made."
             )
+        if not labels and hasattr(self, "inputs_"):
+            X = self._as_fitted(X)
         return validate_data(self, X, *labels, **options, **_ARRAYS)
+
+    def _as_fitted(self, X):
+        """Numbers as they were when fitting, with axes of examples, paths and features or flattened."""
+        paths, features = self.inputs_.shape[1:]
+        shape = tuple(getattr(X, "shape", ()))
+        if self.n_features_in_ == paths and shape[1:] == (paths * features,) != (paths,):
+            return np.reshape(X, (len(X), paths, features))
+        if self.n_features_in_ == paths * features and shape[1:] == (paths, features):
+            return np.reshape(X, (len(X), -1))
+        return X
 
     def _fit(self, X, labels) -> None:
         """Solve for the order parameter."""
         default = (X.shape[1],) if X.ndim == 3 else (1,)
+        if self.layers is None and X.ndim == 2 and X.shape[1] > 1:
+            got = f"{X.shape[1]} flat columns, which are read as one path"
+            warnings.warn(f"layers: wanted those of the paths, got {got}. layers=(1,) says so.", stacklevel=3)
         self.layers_ = Chain.of(default if self.layers is None else self.layers).shorthand
         self.numbers_ = {name: getattr(self, name) for name in ("width", "temperature", "variance")}
         if labels.ndim == 2:
@@ -96,7 +111,7 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
 
     Args:
         layers: $(H_1, .., H_L)$, as in `Problem`, without `Outputs`, which classes add. If None, one
-            layer with a head per path; flattened inputs are then read as one path, so pass `layers`.
+            layer with a head per path; flattened inputs are then read as one path, with a warning.
         width, temperature, variance: as in `Problem`.
 
     There are no weights of classes or examples. Of rare classes change the threshold of `predict_proba`.
