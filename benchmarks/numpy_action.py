@@ -15,7 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 import statmech_attention as sma
 
-ROUGH, FEW = 60, 6  # steps from every start, and ends that go on
+ROUGH, FEW = 40, 8  # steps from every start, and ends that go on
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,16 @@ class NumpyAction:
                 return self._with_gradient(point)
             except (np.linalg.LinAlgError, ValueError):  # a kernel that is not positive, or not finite
                 return np.inf, np.zeros_like(point)
+
+    def raised(self, direction, size: float):
+        """The prior, with the lowest factor that of the identity plus `size` along a direction."""
+        rows, columns = self.layers[-1][-1].places
+        unit = direction / np.linalg.norm(direction)
+        factor = np.linalg.cholesky(np.eye(len(unit)) + size * np.outer(unit, unit))[rows, columns]
+        factor[rows == columns] = np.log(factor[rows == columns])
+        point = np.zeros(self.size)
+        point[self.size - len(rows) :] = factor
+        return point
 
     def _with_gradient(self, point):
         factor, used, total, steps = np.ones((1, 1)), 0, 0.0, []
@@ -137,11 +147,17 @@ def _write(slope, start: int, triangles: Triangles, change, point) -> None:
 
 
 def lowest_of(problem: sma.Problem, starts: int, seed: int) -> float:
-    """The lowest action from the prior and random starts of three scales, of which the best few go on to the end."""
+    """The lowest action from the prior and random starts, of which the best few go on to the end.
+
+    Every second random start is a normal point of one of three scales, the others are the prior with
+    the lowest factor raised along a random direction.
+    """
     action, random = NumpyAction(problem), np.random.default_rng(seed)
     scales = np.resize((0.5, 1.0, 2.0), starts)
-    scales[0] = 0.0  # the prior
     points = scales[:, None] * random.normal(size=(starts, action.size))
+    points[0] = 0.0  # the prior
+    for point in points[2::2]:
+        point[:] = action.raised(random.normal(size=action.layers[-1][-1].rows), 10 ** random.uniform(0.5, 3.0))
 
     def end(point, steps):
         return scipy.optimize.minimize(action, point, jac=True, method="L-BFGS-B", options={"maxiter": steps})

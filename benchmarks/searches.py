@@ -2,13 +2,15 @@
 
 Random problems of ten kinds, 32 of each, are solved from the prior (`solve`), from the prior and a
 narrower network ("before"), by `minima` ("after"), and by separate code from 64 starts. The lowest
-minimum is the lowest that any of them found. The record is written after each problem, and a run
-that was interrupted goes on. Remove `results/searches.nc` to begin again, or give `--record`.
+minimum is the lowest that any of them found. Fewer problems follow in which the Hessian is not
+formed, and with more outputs and paths. The record is written after each problem, and a run that
+was interrupted goes on. Remove `results/searches.nc` to begin again, or give `--record`.
 """
 
 import argparse
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,28 +22,46 @@ from attention_book.runs import results
 from benchmarks.numpy_action import lowest_of
 from statmech_attention.layers import Chain, Heads, Linear, Outputs, SkipHeads
 from statmech_attention.theory.minima import search
-from statmech_attention.theory.starts import starts
+from statmech_attention.theory.starts import Start, starts
 
 EACH = 32  # problems of a kind
 REFERENCE = 64  # starts of the separate code
 SEARCHES = ("solve", "before", "after", "separate")
 BEFORE = ("prior", "narrow")  # the starts that were all once
-FEATURES = 96  # of correlated paths; about four for every example
 LOWER = 1e-2  # nats, by which a minimum is lower
-REVISION = 1  # raised when what is measured changes
+REVISION = 2  # raised when what is measured changes
 
-CORRELATED = {
-    "4 heads": (4,),
-    "2 x 2 heads": (2, 2),
-    "2 x 2 x 2 heads": (2, 2, 2),
-    "3 x 3 heads": (3, 3),
-    "a skip": (2, SkipHeads(2)),
-    "narrow heads": (Heads(2, values=3), Linear(), 2),
-    "2 outputs": (2, Outputs(2)),
-    "3 outputs": (2, Outputs(3)),
+
+class Noisy(NamedTuple):
+    """A kind of problem whose paths share most of their noise, in groups."""
+
+    layers: tuple
+    examples: int = 32
+    groups: int = 2
+    loads: tuple[float, float] = (4.0, 15.0)
+
+
+KINDS: dict[str, Noisy | None] = {
+    "4 heads": Noisy((4,)),
+    "2 x 2 heads": Noisy((2, 2)),
+    "2 x 2 x 2 heads": Noisy((2, 2, 2)),
+    "3 x 3 heads": Noisy((3, 3), groups=3),
+    "a skip": Noisy((2, SkipHeads(2)), groups=3),
+    "narrow heads": Noisy((Heads(2, values=3), Linear(), 2)),
+    "2 outputs": Noisy((2, Outputs(2)), groups=1, loads=(4.4, 6.7)),
+    "3 outputs": Noisy((2, Outputs(3)), examples=24, groups=1, loads=(4.0, 7.0)),
+    "large labels": None,
+    "weak directions": None,
 }
-LARGE, WEAK = "large labels", "labels along weak directions"
-KINDS = (*CORRELATED, LARGE, WEAK)
+PRODUCTS = "Hessian not formed"  # problems of the ten kinds in turn
+MORE: dict[str, Noisy | None] = {
+    PRODUCTS: None,
+    "4 outputs": Noisy((2, Outputs(4)), examples=16, groups=1, loads=(4.0, 7.0)),
+    "6 outputs": Noisy((2, Outputs(6)), examples=16, groups=1, loads=(4.0, 7.0)),
+    "4 x 4 heads": Noisy((4, 4)),
+    "8 x 8 heads": Noisy((8, 8), examples=24),
+}
+EACH_OF_MORE = {PRODUCTS: 20, "4 outputs": 6, "6 outputs": 6, "4 x 4 heads": 6, "8 x 8 heads": 3}
 
 
 def main() -> None:
@@ -53,12 +73,11 @@ def main() -> None:
     options = parser.parse_args()
     sma.enable_x64()
     rows = results.load(options.record).to_dataframe().to_dict("records") if options.record.is_file() else []
-    warm: set[str] = set()
-    done = {(row["kind"], row["number"]) for row in rows}
-    planned = [(kind, number) for number in range(options.each) for kind in KINDS]
+    done, warm = {(row["kind"], row["number"]) for row in rows}, set[tuple]()
+    each = dict.fromkeys(KINDS, options.each) | EACH_OF_MORE
+    planned = [(kind, number) for number in range(max(each.values())) for kind in each if number < each[kind]]
     for kind, number in tqdm([one for one in planned if one not in done], unit="problem"):
-        rows.append(row(kind, number, kind in warm))
-        warm.add(kind)
+        rows.append(row(kind, number, warm))
         columns = {name: ("problem", np.array([one[name] for one in rows])) for name in rows[0]}
         parameters = {"starts of the separate code": REFERENCE, "lower": LOWER}
         results.save(
@@ -82,37 +101,43 @@ def table(record: xr.Dataset):
 
 def problem(kind: str, number: int) -> sma.Problem:
     """A random problem of a kind."""
-    random = np.random.default_rng([KINDS.index(kind), number])
-    return {LARGE: _large, WEAK: _weak}.get(kind, lambda random: _correlated(random, CORRELATED[kind]))(random)
+    names = [*KINDS, *MORE]
+    if kind == PRODUCTS:
+        return problem(names[number % len(KINDS)], EACH + number // len(KINDS))
+    random, noisy = np.random.default_rng([names.index(kind), number]), (KINDS | MORE)[kind]
+    if noisy is not None:
+        return _noisy(random, noisy)
+    return _large(random, number) if kind == "large labels" else _weak(random, number)
 
 
-def _correlated(random, layers) -> sma.Problem:
-    """Labels along one path per output, and noise that paths of a group share but for little."""
-    chain = Chain.of(layers)
-    examples = int(random.integers(16, 29))
+def _noisy(random, kind: Noisy) -> sma.Problem:
+    """Labels along one path, of several outputs along the first; paths of a group share noise but for little."""
+    chain, features = Chain.of(kind.layers), 4 * kind.examples
     own = np.sqrt(10 ** random.uniform(-3, -1.5))  # one minus the correlation
-    group = np.arange(chain.paths) % 2
-    common, noise = random.normal(size=(examples, 2, FEATURES)), random.normal(size=(examples, chain.paths, FEATURES))
+    group = np.arange(chain.paths) % kind.groups
+    common = random.normal(size=(kind.examples, kind.groups, features))
+    noise = random.normal(size=(kind.examples, chain.paths, features))
     inputs = np.sqrt(1 - own**2) * common[:, group] + own * noise
-    labels = random.choice([-1.0, 1.0], size=(examples, chain.outputs))
+    labels = random.choice([-1.0, 1.0], size=(kind.examples, chain.outputs))
+    path = random.integers(chain.paths) if chain.outputs == 1 else 0
     for output in range(chain.outputs):
-        inputs[:, random.integers(chain.paths), output] += random.uniform(0.5, 1.2) * labels[:, output]
-    numbers = {"width": examples / random.uniform(3, 12), "temperature": 10 ** random.uniform(-2.5, -1)}
-    return sma.Problem(inputs, labels if chain.readout.axes else labels[:, 0], layers=layers, **numbers)
+        inputs[:, path, output] += random.uniform(0.5, 1.2) * labels[:, output]
+    numbers = {"width": kind.examples / random.uniform(*kind.loads), "temperature": 10 ** random.uniform(-2.5, -1)}
+    return sma.Problem(inputs, labels if chain.readout.axes else labels[:, 0], layers=kind.layers, **numbers)
 
 
-def _large(random) -> sma.Problem:
+def _large(random, number: int) -> sma.Problem:
     """Labels of order one and small inputs without structure."""
-    layers = ((2, 2), (2, SkipHeads(2)), (2, 2, 2), (4,))[random.integers(4)]
+    layers = ((2, 2), (2, SkipHeads(2)), (2, 2, 2), (4,))[number % 4]
     inputs = random.normal(size=(7, Chain.of(layers).paths, 3)) * 10 ** random.uniform(-3, -0.5)
     labels = random.choice([-1.0, 1.0], size=7)
     numbers = {"width": random.uniform(3, 10), "temperature": 10 ** random.uniform(-4, -2)}
     return sma.Problem(inputs, labels, layers=layers, **numbers)
 
 
-def _weak(random) -> sma.Problem:
+def _weak(random, number: int) -> sma.Problem:
     """Examples without a label along strong directions of the kernel, and one or two with one along weak directions."""
-    layers = ((1,), (2,), (1, 1), (2, 2))[random.integers(4)]
+    layers = ((1,), (2,), (1, 1), (2, 2))[number % 4]
     paths, weak = Chain.of(layers).paths, int(random.integers(1, 3))
     sizes = np.concatenate([10 ** random.uniform(1, 3, 24 - weak), 10 ** random.uniform(-3, -1, weak)])
     inputs = np.diag(np.sqrt(sizes * len(sizes)))[:, None] * np.ones((paths, 1))
@@ -121,25 +146,33 @@ def _weak(random) -> sma.Problem:
     return sma.Problem(inputs, labels, layers=layers, width=random.uniform(3, 30), temperature=1.0)
 
 
-def row(kind: str, number: int, warm: bool) -> dict:
+def row(kind: str, number: int, warm: set[tuple]) -> dict:
     """What each search missed on a problem, in nats, and its seconds of the processor, without compilation."""
     asked, found, seconds = problem(kind, number), {}, {}
+    method = "products" if kind == PRODUCTS else "auto"
     searches = {
-        "solve": lambda: [sma.solve(asked)],
-        "before": lambda: search(asked, lambda *given: [one for one in starts(*given) if one.name in BEFORE]),
-        "after": lambda: sma.minima(asked),
+        "solve": lambda: [sma.solve(asked, method=method)],
+        "before": lambda: search(asked, before, method=method),
+        "after": lambda: sma.minima(asked, method=method),
     }
+    shapes = method, asked.layers, asked.attentioned.values.shape
     for name, call in searches.items():
-        if not warm:
+        if shapes not in warm:
             call()  # which compiles
         begun = time.process_time()
         found[name] = call()
         seconds[f"{name} seconds"] = time.process_time() - begun
+    warm.add(shapes)
     lowest = {name: float(each[0].action) for name, each in found.items()}
     lowest["separate"] = lowest_of(asked, REFERENCE, number)
     least, unit = min(lowest.values()), max(asked.width) / 2
     missed = {f"{name} missed": unit * (action - least) for name, action in lowest.items()}
     return {"kind": kind, "number": number, "minima": len(found["after"]), **missed, **seconds}
+
+
+def before(*given) -> list[Start]:
+    """The starts that were all once."""
+    return [one for one in starts(*given) if one.name in BEFORE]
 
 
 if __name__ == "__main__":

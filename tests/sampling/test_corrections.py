@@ -112,6 +112,55 @@ def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(wi
     assert 0 < left < 0.35 * (found.theory - found.log_evidence.mean)
 
 
+def prior_networks(width, draws):
+    """Order parameters of networks of two layers of two heads with 2 neurons or more, from NumPy alone."""
+    random = np.random.default_rng(0)
+    top = random.normal(size=(draws, 1, width))
+    overlaps = top @ top.transpose(0, 2, 1) / width
+    for _ in range(2):
+        factor = np.linalg.cholesky(overlaps)
+        heads = [factor @ random.normal(size=(draws, factor.shape[1], width)) for _ in range(2)]
+        rows = np.concatenate(heads, axis=1)
+        overlaps = rows @ rows.transpose(0, 2, 1) / width
+    return overlaps
+
+
+def test_points_of_a_narrow_network_at_low_temperature_are_annealed():
+    train, labels, test = (np.asarray(one) for one in problem.inputs(4))
+    train, test, temperature, draws = 0.3 * train, 0.3 * test, 0.05, 100_000
+    narrow = sma.Problem(train, labels, layers=(2, 2), width=2, temperature=temperature)
+    found = sampling.importance(narrow, key=jax.random.key(8), points=64, test=test, warn=False)
+    assert found.annealed and found.effective_size < 400
+
+    flat = prior_networks(2, draws).reshape(draws, 16)
+    scale = 4 * train.shape[2]
+    kernels, across = (
+        np.tensordot(flat, np.einsum("epi,fqi->pqef", train, other).reshape(16, len(train), -1) / scale, 1)
+        for other in (train, test)
+    )
+    factor = np.linalg.cholesky(kernels + temperature * np.eye(len(labels)))
+    white = np.linalg.solve(factor, np.broadcast_to(labels[:, None], (draws, len(labels), 1)))
+    logs = -np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1) - 0.5 * np.sum(white**2, axis=(1, 2))
+    weights = np.exp(logs - logs.max())
+    exact = np.log(weights.mean()) + logs.max() - 0.5 * len(labels) * np.log(2 * np.pi)
+    error = weights.std() / weights.mean() / math.sqrt(draws)
+    assert abs(found.log_evidence.mean - exact) < 4 * np.hypot(error, found.log_evidence.error) < 0.8
+    outputs = np.einsum("dk,dke->de", white[..., 0], np.linalg.solve(factor, across))
+    for values, estimate in ((outputs, found.output), (flat, found.order_parameter)):
+        mean = weights @ values / weights.sum()
+        off = weights[:, None] * (values - mean) / weights.mean()
+        errors = np.hypot(off.std(axis=0) / math.sqrt(draws), estimate.error.ravel())
+        assert np.all(np.abs(estimate.mean.ravel() - mean) < 4 * errors)
+
+
+def test_annealing_is_an_option():
+    train, labels, _ = problem.inputs(4)
+    narrow = sma.Problem(0.2 * train, labels, layers=(2, 2), width=2, temperature=0.05)
+    few = {"key": jax.random.key(8), "points": 4}
+    with pytest.warns(sampling.MixingWarning, match="Raise points. If the size then falls, a mode may"):
+        assert not sampling.importance(narrow, anneal=False, **few).annealed
+
+
 def test_errors_of_weighted_means_are_those_of_repeated_estimates():
     known, test = one_path(30)
     keys = jax.random.split(jax.random.key(6), 24)

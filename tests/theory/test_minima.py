@@ -6,6 +6,7 @@ import pytest
 import scipy.optimize
 from chains import on_chains
 from scipy.linalg import solve_triangular
+from scipy.stats import ortho_group
 
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
@@ -126,6 +127,22 @@ def test_minima_do_not_depend_on_how_heads_are_numbered(chain):
         wanted = order_parameters_on(one.order_parameters, whole, whole.keep(order)[1])
         for overlap, known in zip(renumbered.order_parameters, wanted, strict=True):
             np.testing.assert_allclose(overlap, known, rtol=0, atol=1e-4 * np.max(np.abs(known)))
+
+
+@pytest.mark.parametrize("turned", ["numbered otherwise", "rotated"])
+def test_minima_do_not_depend_on_the_axes_of_the_outputs(turned):
+    random, layers = np.random.default_rng(5), (2, sma.Heads(2, values=2), sma.Outputs(2))
+    inputs = random.normal(size=(10, 1, 6)) + 0.1 * random.normal(size=(10, 4, 6))
+    labels = random.choice([-1.0, 1.0], size=(10, 2))
+    axes = np.eye(2)[::-1] if turned == "numbered otherwise" else ortho_group.rvs(2, random_state=0)
+    numbers = {"layers": layers, "width": 3.0, "temperature": 0.01}
+    found, again = (minima(sma.Problem(inputs, seen, **numbers)) for seen in (labels, labels @ axes))
+    assert [one.starts for one in found] == [one.starts for one in again]
+    for one, other in zip(found, again, strict=True):
+        assert abs(one.action - other.action) < 1e-9
+        by_output = one.order_parameter.reshape(4, 2, 4, 2)
+        wanted = np.einsum("acbd,cs,dt->asbt", by_output, axes, axes).reshape(8, 8)
+        np.testing.assert_allclose(other.order_parameter, wanted, rtol=0, atol=1e-4 * np.max(wanted))
 
 
 @pytest.mark.filterwarnings("ignore:labels:UserWarning")

@@ -22,19 +22,24 @@ from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.model import AttentionedInputs
+from statmech_attention.sampling._annealing import annealed
 from statmech_attention.sampling._bartlett import bartlett, prior_constant, prior_points
-from statmech_attention.sampling._chains import checked
-from statmech_attention.sampling._density import Laplace, posterior_density
+from statmech_attention.sampling._chains import checked, whole_widths
+from statmech_attention.sampling._density import Laplace, Posterior, posterior_density
 from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima
-from statmech_attention.theory.coordinates import Factors, half_entropy, order_one
+from statmech_attention.theory.coordinates import Factors, full_rank, half_entropy, order_one
+from statmech_attention.theory.energies import PairEnergy
 from statmech_attention.theory.landscape import Action
 from statmech_attention.theory.regression import Estimate
 
 _REPLICATES = 16
 PER_PRIOR_POINT = 4  # points around a mode for each one of the prior
+PER_PARTICLE, _FEWEST = 4, 16  # points for each annealed particle of a replicate, and fewest of these
+_APART = 3.0  # errors between two estimates, which then differ
+_HINT = " If the size then falls, a mode may have been missed: compare with sampling.posterior."
 _HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -46,11 +51,13 @@ class Importance(NamedTuple):
         order_parameter: $E[U]$.
         output: $\langle f \rangle$ on the test inputs, or None without them.
         effective_size: $(\sum w)^2 / \sum w^2$; below 400 averages are unreliable. One that falls
-            with more points hints at a mode that was missed, and proves none.
+            with more points hints at a mode that was missed, and proves none. Of annealed points it
+            is the inverse of the squared error of the log evidence.
         modes: how many modes of the density the points surround; all averages are over all of them.
         laplace: $\ln p(Y)$ by Laplace's method, summed over the modes.
         theory: $\ln p(Y)$ of the lowest minimum of (11):
             $-\frac{N}{2} (S^* - S_0) - \frac{P}{2} \ln 2\pi$, $S_0$ without labels.
+        annealed: whether the points were annealed from the prior.
     """
 
     log_evidence: Estimate
@@ -60,6 +67,7 @@ class Importance(NamedTuple):
     modes: int
     laplace: float
     theory: float
+    annealed: bool = False
 
 
 def importance(
@@ -68,6 +76,7 @@ def importance(
     key: Key,
     points: int = 512,
     test: AttentionedInputs | ArrayLike | None = None,
+    anneal: bool = True,
     warn: bool = True,
 ) -> Importance:
     r"""$p(Y) = \int dU\, p(U)\, \mathcal N(Y; 0, K(U) + T I)$ and posterior means, by importance sampling.
@@ -78,15 +87,23 @@ def importance(
     density has several modes, each has its own four points, weighted by the density of the mixture.
     The modes are sought as in `minima`; of one that was missed the stated error knows nothing.
 
+    In a network with fewer neurons than partial paths no Gaussian fits the posterior. Where the
+    effective size is below 400 there, `points` / 4 particles on each of 16 replicates are annealed
+    from the prior as well, which takes some hundred times as long and needs no modes, but can miss
+    one. Points miss parts of the posterior and never add any: where the two differ by more than
+    three errors, the larger evidence is returned.
+
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
         key: a JAX random key.
         points: pairs of points around each mode on each of the 16 sequences, a power of two, at
             least 4.
         test: test inputs, in the form of the training inputs.
+        anneal: anneal the points of such a narrow network.
         warn: warn of a small effective size.
 
-    Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
+    Source: Hesterberg (1995) for the share of the prior, which he calls defensive; Del Moral,
+    Doucet and Jasra (2006) for annealing.
     """
     if checks.whole("points", points, PER_PRIOR_POINT) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two, as in 512, got {points!r}.")
@@ -95,34 +112,79 @@ def importance(
     kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
     density, known = posterior_density(problem, factors), minima(problem)
     gaussians = gaussians_at_modes(problem, density, known)
-    degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
-    constant = prior_constant(widths, factors)
-    proposals = _proposed_points(key, int(points), degrees, widths, factors)
+    constant = prior_constant(problem.architecture.stage_widths, factors)
+    narrow = factors.ranks != full_rank(problem.architecture).ranks
     with threadpool_limits(1, user_api="blas"):  # small factorisations, one after another: threads only wait
-        weighted = _weighted(proposals, density.action, gaussians, kernels, degrees, constant)
-        largest, sums = jax.tree.map(np.asarray, weighted)
-    scale, modes = np.exp(largest - largest.max()), len(gaussians.mode)
-    sums = {name: (values.T * scale).T for name, values in sums.items()}
-    drawn = 2 * _REPLICATES * (modes * points + points // PER_PRIOR_POINT)
-    size = drawn * float(sums["weight"].mean() ** 2 / np.mean(sums["square"] * scale))
-    if size < SMALLEST_EFFECTIVE_SIZE and warn:
-        worth = f"{size:.0f} independent draws, fewer than {SMALLEST_EFFECTIVE_SIZE}"
-        advice = "Raise points. If the size then falls, a mode may have been missed: compare with sampling.posterior."
-        text = f"The points are worth {worth}. {advice}"
-        warnings.warn(text, MixingWarning, stacklevel=2)
-    constant += problem.examples * inputs.chain.outputs * _HALF_LOG_2_PI
-    mean, error = sums["weight"].mean(), sums["weight"].std(ddof=1) / math.sqrt(_REPLICATES)
-    output = None if kernels is None else Estimate(*(by_output(one, inputs) for one in _mean(sums, "output")))
-    laplace = float(logsumexp(gaussians.logdet - gaussians.potential)) - constant + factors.coordinates * _HALF_LOG_2_PI
+        found = _around_modes(key, int(points), problem, density, gaussians, kernels, constant)
+        if anneal and narrow and found.size < SMALLEST_EFFECTIVE_SIZE:
+            found = _better(found, _from_prior(key, int(points), problem, density.energy, kernels))
+    if found.size < SMALLEST_EFFECTIVE_SIZE and warn:
+        worth = f"{found.size:.0f} independent draws, fewer than {SMALLEST_EFFECTIVE_SIZE}"
+        hint = "" if found.annealed else _HINT
+        warnings.warn(f"The points are worth {worth}. Raise points.{hint}", MixingWarning, stacklevel=2)
+    norm = problem.examples * inputs.chain.outputs * _HALF_LOG_2_PI
+    laplace = float(logsumexp(gaussians.logdet - gaussians.potential)) + factors.coordinates * _HALF_LOG_2_PI
     return Importance(
-        Estimate(np.log(mean) + largest.max() - constant, error / mean),
-        _mean(sums, "order_parameter"),
-        output,
-        size,
-        modes,
-        laplace,
+        Estimate(found.log_evidence - norm, found.error),
+        _mean(found.sums, "order_parameter"),
+        None if kernels is None else Estimate(*(by_output(one, inputs) for one in _mean(found.sums, "output"))),
+        found.size,
+        len(gaussians.mode),
+        laplace - constant - norm,
         float(log_evidence(known[0])),
+        found.annealed,
     )
+
+
+class _Averages(NamedTuple):
+    """The log evidence and its error, means of sequences, and what the points are worth."""
+
+    log_evidence: float
+    error: float
+    sums: dict[str, np.ndarray]
+    size: float
+    annealed: bool
+
+
+def _around_modes(key, points: int, problem: Problem, density: Posterior, gaussians: Laplace, kernels, constant):
+    """Averages over points around all modes and of the prior."""
+    factors = density.action.factors
+    degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
+    proposals = _proposed_points(key, points, degrees, widths, factors)
+    weighted = _weighted(proposals, density.action, gaussians, kernels, degrees, constant)
+    largest, sums = jax.tree.map(np.asarray, weighted)
+    scale, sums = _in_one_unit(largest, sums)
+    drawn = 2 * _REPLICATES * (len(gaussians.mode) * points + points // PER_PRIOR_POINT)
+    mean, error = sums["weight"].mean(), sums["weight"].std(ddof=1) / math.sqrt(_REPLICATES)
+    size = drawn * float(mean**2 / np.mean(sums["square"] * scale))
+    return _Averages(np.log(mean) + largest.max() - constant, error / mean, sums, size, False)
+
+
+def _from_prior(key, points: int, problem: Problem, energy: PairEnergy, kernels) -> _Averages:
+    """Averages over particles that are annealed from the prior.
+
+    Replicates have evidences nearly as of a lognormal, the mean of which has this error.
+    """
+    counts = {"replicates": _REPLICATES, "particles": max(points // PER_PARTICLE, _FEWEST)}
+    widths, factors = whole_widths(problem.architecture), bartlett(problem.architecture)
+    found = annealed(jax.random.fold_in(key, 1), energy, factors, kernels, widths=widths, **counts)
+    logs, means = jax.tree.map(np.asarray, found)
+    _, sums = _in_one_unit(logs, {"weight": np.ones(_REPLICATES), **means})
+    variance = logs.var(ddof=1)
+    error = math.sqrt(variance / _REPLICATES + variance**2 / (2 * (_REPLICATES - 1)))
+    return _Averages(np.log(sums["weight"].mean()) + logs.max(), error, sums, error**-2, True)
+
+
+def _better(one: _Averages, other: _Averages) -> _Averages:
+    """The larger evidence where errors do not explain the difference, else the larger effective size."""
+    apart = abs(one.log_evidence - other.log_evidence) > _APART * math.hypot(one.error, other.error)
+    return max(one, other, key=lambda found: found.log_evidence if apart else found.size)
+
+
+def _in_one_unit(largest, sums) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The unit of every sequence's weights in that of the largest, and all sums in it."""
+    scale = np.exp(largest - largest.max())
+    return scale, {name: (values.T * scale).T for name, values in sums.items()}
 
 
 def _proposed_points(

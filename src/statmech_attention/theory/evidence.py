@@ -20,7 +20,7 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
 
     $S_0 = \sum_l d_l N_l / N_{max}$, the smallest entropy, normalises the prior of the order
     parameters, and differs between networks of different numbers of paths. Terms left out do not
-    grow with $N$, but with the number of paths. Where the action has two minima, this is the
+    grow with $N$, but with the number of paths. Where the action has several minima, this is the
     evidence of the solution's basin alone; that of `minima(problem)[0]` is the largest.
 
     Args:

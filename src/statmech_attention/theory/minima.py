@@ -16,7 +16,7 @@ from statmech_attention.theory.prepared import prepared
 from statmech_attention.theory.problem import Problem, need_problem, warn_of_large_labels
 from statmech_attention.theory.saddle_point import check_options, solution_of
 from statmech_attention.theory.solution import Solution, raise_unless_converged
-from statmech_attention.theory.starts import NARROWER, Start, order_of_heads, starts
+from statmech_attention.theory.starts import NARROWER, Start, axes_of_outputs, order_of_heads, starts
 from statmech_attention.theory.trust_region import Outcome
 
 _ROUGH = 1e-5  # tolerance of the search; the minima that differ are then solved with the tolerance asked for
@@ -45,8 +45,8 @@ def minima(
     `solve` follows the branch of the prior, on which little is learned until it ends; another
     minimum can be lower. The search starts from the prior, from the minimum of a much narrower
     network, from points raised along directions that carry the labels, and from four random points
-    that are always the same. Heads are put into an order of their own first, so that the list does
-    not depend on how they are numbered. It costs ten to sixteen minimisations, and compiles nothing
+    that are always the same. Heads and outputs are put into an order of their own first, so that the
+    list does not depend on how they are numbered. It costs ten to sixteen minimisations, and compiles nothing
     more than `solve`. No search of this kind is sure to find the lowest minimum, and higher ones may
     be missing: `benchmarks/searches.py` counts how often it misses the lowest that any of several
     searches found, on random problems of ten kinds.
@@ -81,13 +81,15 @@ def search(
 ) -> list[Solution]:
     """The minima that differ among those where these starts lead, in any numbering of the heads, the lowest first."""
     factors = full_rank(problem.architecture)
-    order = order_of_heads(problem, np.asarray(order_parameters(jnp.zeros(factors.coordinates), factors)[0]))
-    ordered = problem.unchecked(attentioned=problem.attentioned.keep_heads(order))
+    overlap = np.asarray(order_parameters(jnp.zeros(factors.coordinates), factors)[0])
+    order, axes = order_of_heads(problem, overlap), axes_of_outputs(problem, overlap)
+    labels = (problem.labels.reshape(-1, len(axes)) @ axes).reshape(problem.labels.shape)
+    ordered = problem.unchecked(attentioned=problem.attentioned.keep_heads(order), labels=labels)
     rough, polish = (_minimiser(one, method, max_steps) for one in (ordered, problem))
     ends = [_end(start, rough, max(tolerance, _ROUGH)) for start in starts(ordered, factors)]
     polished = []
     for end in _distinct(ends):
-        there = _renumbered(end.found.order_parameters, ordered.attentioned.chain, order)
+        there = _renumbered(end.found.order_parameters, ordered.attentioned.chain, order, axes)
         polished.append(end._replace(found=polish(point_of(there, factors), tolerance)))
     found = [solution_of(end.found, problem, end.start, end.starts) for end in _distinct(polished)]
     if not found:
@@ -135,7 +137,16 @@ def _same(one: ActionMinimum, other: ActionMinimum) -> bool:
     return bool(np.max(np.abs(first - second) / np.outer(size, size)) < _SAME)
 
 
-def _renumbered(overlaps, chain: Chain, order) -> tuple:
-    """Order parameters of a network with its heads in this order, as those of the network itself."""
+def _renumbered(overlaps, chain: Chain, order, axes) -> tuple:
+    """Order parameters of a network with its heads in this order and outputs along axes, as those of the network."""
     _, parts = chain.keep([np.argsort(heads).tolist() for heads in order])
-    return order_parameters_on([np.asarray(overlap) for overlap in overlaps], chain, parts)
+    turned = [_turned(np.asarray(overlap), axes) for overlap in overlaps]
+    return order_parameters_on(turned, chain, parts)
+
+
+def _turned(overlap, axes):
+    """An order parameter, in which outputs are numbered fastest, from axes of the outputs back to the outputs."""
+    if len(axes) == 1:
+        return overlap
+    split = overlap.reshape(*overlap.shape[:-2], overlap.shape[-2] // len(axes), len(axes), -1, len(axes))
+    return np.einsum("cs,...asbt,dt->...acbd", axes, split, axes, optimize=True).reshape(overlap.shape)

@@ -111,11 +111,8 @@ def order_of_heads(problem: Problem, overlap) -> tuple[tuple[int, ...], ...]:
     Heads numbered otherwise are in the same order, so that a search that follows it finds the same.
     """
     fewer = problem.reduce()
-    rows = np.asarray(kernel_inputs(fewer.attentioned))
-    scale = float(kernel_scale(fewer.attentioned, problem.variance))
+    rows, factor = _prior_kernel(fewer, overlap)
     labels, flat = np.asarray(fewer.labels).reshape(-1), rows.reshape(len(rows), -1)
-    covariance = scale * np.einsum("rai,ab,sbi->rs", rows, overlap, rows, optimize=True)
-    factor = np.linalg.cholesky(covariance + problem.temperature * np.eye(len(rows)))
     white, solved = (scipy.linalg.solve_triangular(factor, one, lower=True) for one in (flat, labels))
     slopes = np.sum(white**2, axis=0) - (solved @ white) ** 2
     slopes = slopes.reshape(rows.shape[1], -1).sum(axis=1)
@@ -125,3 +122,27 @@ def order_of_heads(problem: Problem, overlap) -> tuple[tuple[int, ...], ...]:
         found.append(tuple(np.argsort(scores[start : start + count], kind="stable").tolist()))
         start += count
     return tuple(found)
+
+
+def axes_of_outputs(problem: Problem, overlap) -> Float[np.ndarray, "outputs axes"]:
+    r"""Orthogonal axes of the outputs, of falling $y^\top (K + T)^{-1} y$ at the prior, and their signs.
+
+    Outputs numbered otherwise or rotated have the same labels along these axes, but for equal values.
+    """
+    outputs = problem.attentioned.chain.outputs
+    if outputs == 1:
+        return np.eye(1)
+    fewer = problem.reduce()
+    _, factor = _prior_kernel(fewer, overlap)  # block by block the same for every output
+    first = factor[::outputs, ::outputs]
+    white = scipy.linalg.solve_triangular(first, np.asarray(fewer.labels), lower=True)
+    axes = np.linalg.eigh(white.T @ white)[1][:, ::-1]
+    return axes * np.where(np.sum((white @ axes) ** 3, axis=0) < 0, -1.0, 1.0)
+
+
+def _prior_kernel(problem: Problem, overlap):
+    """Rows of a kernel, and the triangular factor of the kernel and the temperature at the prior's order parameter."""
+    rows = np.asarray(kernel_inputs(problem.attentioned))
+    scale = float(kernel_scale(problem.attentioned, problem.variance))
+    covariance = scale * np.einsum("rai,ab,sbi->rs", rows, overlap, rows, optimize=True)
+    return rows, np.linalg.cholesky(covariance + problem.temperature * np.eye(len(rows)))
