@@ -10,8 +10,7 @@ from scipy.stats import ortho_group
 
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
-from benchmarks import searches
-from statmech_attention.layers.chains import order_parameters_on
+from statmech_attention.layers.chains import Chain, order_parameters_on
 from statmech_attention.theory import minima
 
 # Correlation, signal, P, N, T of data with four features per example, and the accuracies of the minima.
@@ -150,7 +149,12 @@ def test_the_numbering_of_heads_alone_changes_where_solve_ends():
     """Were it otherwise, the test above could not fail."""
     ends = set()
     for number in range(12):
-        problem = searches.problem("large labels", number)
+        random = np.random.default_rng([8, number])
+        layers = ((2, 2), (2, sma.SkipHeads(2)), (2, 2, 2), (4,))[random.integers(4)]
+        inputs = random.normal(size=(7, Chain.of(layers).paths, 3)) * 10 ** random.uniform(-3, -0.5)
+        labels = random.choice([-1.0, 1.0], size=7)
+        numbers = {"width": random.uniform(3, 10), "temperature": 10 ** random.uniform(-4, -2)}
+        problem = sma.Problem(inputs, labels, layers=layers, **numbers)
         turned = problem.attentioned.keep_heads([range(count)[::-1] for count in problem.attentioned.chain.heads])
         apart = sma.solve(problem).action - sma.solve(problem.replace(attentioned=turned)).action
         ends.add(bool(abs(apart) > 1e-3))
