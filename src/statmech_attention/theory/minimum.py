@@ -19,6 +19,7 @@ from jax.scipy.linalg import cho_solve
 from jax.scipy.sparse.linalg import cg
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.theory.coordinates import entropy, entropy_derivatives, order_parameters
 from statmech_attention.theory.landscape import Action
@@ -39,12 +40,26 @@ class ActionMinimum(NamedTuple):
     entropy: Float[Array, ""]
 
 
-@quick_jit(static=("dense",))
 def minimise(action: Action, start, tolerance, max_steps, dense: bool) -> ActionMinimum:
     """Minimise an action, with implicit derivatives in all its arrays.
 
     Derivatives are NaN where the minimisation did not converge, and do not depend on the start.
     """
+    known = checks.concrete(*jax.tree.leaves((action, start)))  # then nothing is differentiated, nor compiled for it
+    return (_found if known else _differentiable)(action, start, tolerance, max_steps, dense)
+
+
+@quick_jit(static=("dense",))
+def _found(action: Action, start, tolerance, max_steps, dense: bool) -> ActionMinimum:
+    reached = _minimum(action, start, tolerance, max_steps, dense)
+    nats = reached.curvature.energy
+    bulk = reached.value - action.weight * nats
+    overlaps = order_parameters(reached.point, action.factors)
+    return ActionMinimum(reached._replace(curvature=None), overlaps, nats, bulk)
+
+
+@quick_jit(static=("dense",))
+def _differentiable(action: Action, start, tolerance, max_steps, dense: bool) -> ActionMinimum:
     still = jax.lax.stop_gradient(action)
     reached = _minimum(still, jax.lax.stop_gradient(start), tolerance, max_steps, dense)
     known = jnp.where(reached.outcome == Outcome.CONVERGED, 1.0, jnp.nan)
