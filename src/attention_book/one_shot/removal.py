@@ -122,7 +122,7 @@ def _labels(labels, examples: int, layers: Chain):
 
 
 def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
-    r"""Factors of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
+    r"""FactorShapes of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
 
     $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the
     factor is 1.

@@ -119,7 +119,7 @@ class Layer(Kind):
     @property
     @abstractmethod
     def gains(self) -> tuple[float, ...]:
-        """Factors of the branches in a path's coefficient, before division by the root of `divisor`."""
+        """FactorShapes of the branches in a path's coefficient, before division by the root of `divisor`."""
 
     @property
     @abstractmethod

@@ -20,7 +20,7 @@ from statmech_attention.compiling import map_factorisations
 from statmech_attention.sampling._bartlett import normal_count, order_parameters_of_normals
 from statmech_attention.sampling._hamiltonian import Point, acceptance, evaluated, leap, where
 from statmech_attention.sampling._outputs import CrossKernels, output
-from statmech_attention.theory.coordinates import Factors
+from statmech_attention.theory.coordinates import FactorShapes
 from statmech_attention.theory.energies import PairEnergy
 
 _KEPT = 0.85  # share of the particles that one step's weights are worth
@@ -44,7 +44,14 @@ class Swarm(NamedTuple):
 
 @partial(jax.jit, static_argnames=("widths", "replicates", "particles"))
 def annealed(
-    key, energy: PairEnergy, factors: Factors, kernels: CrossKernels | None, *, widths, replicates: int, particles: int
+    key,
+    energy: PairEnergy,
+    factors: FactorShapes,
+    kernels: CrossKernels | None,
+    *,
+    widths,
+    replicates: int,
+    particles: int,
 ):
     """By replicate the logarithm of the evidence's integral, and means over its particles."""
 

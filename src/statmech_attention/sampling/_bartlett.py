@@ -28,19 +28,19 @@ from scipy.special import gammaincinv, gammaln, ndtri
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling._chains import whole_widths
 from statmech_attention.theory.coordinates import (
-    Factors,
+    FactorShapes,
     branch_rows,
     factor_shapes,
     overlaps_of,
 )
 
 
-def bartlett(architecture: Architecture) -> Factors:
+def bartlett(architecture: Architecture) -> FactorShapes:
     """Shapes of the factors of a network with whole, finite widths."""
     return factor_shapes(architecture, whole_widths(architecture))
 
 
-def prior_constant(widths, factors: Factors) -> float:
+def prior_constant(widths, factors: FactorShapes) -> float:
     """Constant that makes the two terms above minus the logarithm of a normalised density over points."""
     total = 0.0
     for width, place, (_, below) in zip(np.asarray(widths, float), factors.places, factors.counts, strict=True):
@@ -51,7 +51,7 @@ def prior_constant(widths, factors: Factors) -> float:
 
 
 def prior_points(
-    uniforms: Float[np.ndarray, "*points coordinates"], widths, factors: Factors
+    uniforms: Float[np.ndarray, "*points coordinates"], widths, factors: FactorShapes
 ) -> Float[np.ndarray, "*points coordinates"]:
     """Points of the chain from uniform numbers in (0, 1), by the inverse of its distribution function."""
     found, start = [], 0
@@ -62,14 +62,14 @@ def prior_points(
     return np.concatenate(found, axis=-1)
 
 
-def normal_count(widths: tuple[int, ...], factors: Factors) -> int:
+def normal_count(widths: tuple[int, ...], factors: FactorShapes) -> int:
     """Number of standard normal coordinates of a point: one per free row and neuron."""
     shapes = zip(widths, factors.blocks, factors.sizes, factors.kept, strict=True)
     return sum(width * blocks * (size - kept) for width, blocks, size, kept in shapes)
 
 
 def order_parameters_of_normals(
-    point: Float[Array, " numbers"], widths: tuple[int, ...], factors: Factors
+    point: Float[Array, " numbers"], widths: tuple[int, ...], factors: FactorShapes
 ) -> tuple[Float[Array, "..."], ...]:
     """$(U^{(1)}, .., U^{(L+1)})$ of standard normal numbers, the last a scalar for one output.
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.coordinates import Factors, entropy, order_one
+from statmech_attention.theory.coordinates import FactorShapes, entropy, order_one
 from statmech_attention.theory.energies import PairEnergy
 from statmech_attention.theory.landscape import Action
 from statmech_attention.theory.prepared import all_pairs, prepared
@@ -49,7 +49,7 @@ class Laplace(NamedTuple):
     logdet: Float[Array, "*modes"]
 
 
-def posterior_density(problem: Problem, factors: Factors) -> Posterior:
+def posterior_density(problem: Problem, factors: FactorShapes) -> Posterior:
     """The density of a problem over points of these factors."""
     search, dense = prepared(problem, "auto")
     action = Action.of(all_pairs(problem), problem.architecture, factors)

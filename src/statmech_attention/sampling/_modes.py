@@ -6,7 +6,7 @@ import numpy as np
 
 from statmech_attention.sampling._density import Laplace, Posterior, laplace
 from statmech_attention.theory import Problem, Solution, minima
-from statmech_attention.theory.coordinates import Factors, full_rank, point_of
+from statmech_attention.theory.coordinates import FactorShapes, full_rank, point_of
 from statmech_attention.theory.starts import Start, starts
 
 _SAME = 1e-2  # difference of two coordinates that are one
@@ -34,7 +34,7 @@ def gaussians_at_modes(problem: Problem, data: Posterior, known: list[Solution] 
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)
 
 
-def _starts(problem: Problem, factors: Factors, known: list[Solution] | None) -> list[Start]:
+def _starts(problem: Problem, factors: FactorShapes, known: list[Solution] | None) -> list[Start]:
     if factors.ranks != full_rank(problem.architecture).ranks:
         return starts(problem, factors)
     known = minima(problem) if known is None else known

@@ -30,7 +30,7 @@ from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima
-from statmech_attention.theory.coordinates import Factors, full_rank, half_entropy, order_one
+from statmech_attention.theory.coordinates import FactorShapes, full_rank, half_entropy, order_one
 from statmech_attention.theory.energies import PairEnergy
 from statmech_attention.theory.landscape import Action
 from statmech_attention.theory.regression import Estimate
@@ -188,7 +188,7 @@ def _in_one_unit(largest, sums) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 
 
 def _proposed_points(
-    key, points: int, degrees: float, widths, factors: Factors
+    key, points: int, degrees: float, widths, factors: FactorShapes
 ) -> tuple[Float[Array, "replicates points coordinates"], ...]:
     """Points of a multivariate t around a mode, before shift and rotation, and fewer points of the prior."""
     dimensions = factors.coordinates + 1

@@ -16,7 +16,14 @@ from jaxtyping import Array, Float
 
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
-from statmech_attention.theory.coordinates import Factors, entries, entropy, layer_shares, logarithms, order_parameter
+from statmech_attention.theory.coordinates import (
+    FactorShapes,
+    entries,
+    entropy,
+    layer_shares,
+    logarithms,
+    order_parameter,
+)
 from statmech_attention.theory.energies import Energy
 
 
@@ -46,14 +53,14 @@ class Action:
     """
 
     energy: Energy
-    factors: Factors
+    factors: FactorShapes
     weight: Float[Array, ""]
     shares: Float[Array, " stages"]
     widths: Float[Array, " stages"]
     finite: Float[Array, " stages"]
 
     @classmethod
-    def of(cls, energy: Energy, architecture: Architecture, factors: Factors) -> "Action":
+    def of(cls, energy: Energy, architecture: Architecture, factors: FactorShapes) -> "Action":
         """Join an energy to the entropy of a network."""
         widths, shares = (jnp.array(one, float) for one in (architecture.stage_widths, architecture.shares))
         finite = jnp.isfinite(widths)

@@ -10,7 +10,7 @@ import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, order_parameters_on
-from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters, point_of
+from statmech_attention.theory.coordinates import FactorShapes, full_rank, order_parameters, point_of
 from statmech_attention.theory.minimum import ActionMinimum, minimise
 from statmech_attention.theory.prepared import prepared
 from statmech_attention.theory.problem import Problem, need_problem, warn_of_large_labels
@@ -74,7 +74,7 @@ def minima(
 
 def search(
     problem: Problem,
-    starts: Callable[[Problem, Factors], Sequence[Start]],
+    starts: Callable[[Problem, FactorShapes], Sequence[Start]],
     tolerance: float = 1e-8,
     max_steps: int = 200,
     method: str = "auto",
