@@ -19,7 +19,7 @@ def measure(sampler: str, width: float, warmup: int, draws: int) -> list[dict]:
     seconds = first
     if first < SHORT:
         seconds, found = timed(lambda: SAMPLERS[sampler](problem, key=jax.random.key(1), settings=settings))
-    effective = float(found["order_parameter_effective_size"].min())
-    facts = {"effective": effective, "r_hat": float(found["order_parameter_r_hat"].max())}
+    effective = float(sma.sampling.effective_size(found["order_parameter"]).min())
+    facts = {"effective": effective, "r_hat": float(sma.sampling.r_hat(found["order_parameter"]).max())}
     facts["steps"] = float(found["n_steps"].mean()) if "n_steps" in found else 1.0
     return [{"sampler": sampler, "width": width, "draws": draws, "first": first, "seconds": seconds, **facts}]

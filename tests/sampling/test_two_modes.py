@@ -50,7 +50,7 @@ def test_chains_start_in_both_modes():
     apart = found["order_parameter"].mean("draw").values.ravel()
     assert np.all(apart[::2] > 40) and np.all(apart[1::2] < 4)
     assert found.attrs["modes"] == 2 and "2 modes, which sampling.importance weighs" in found.attrs["warning"]
-    assert found["order_parameter_r_hat"].item() > 5
+    assert sma.sampling.r_hat(found["order_parameter"]).item() > 5
 
     problem, _, overlap, share = one_path(20)
     found = sampling.posterior(problem, key=jax.random.key(1), settings=sma.SamplerSettings(draws=4000, warn=False))

@@ -95,7 +95,7 @@ def prediction(draws: xr.Dataset) -> Prediction:
 def dataset(
     found: dict[str, np.ndarray], sampler: str, architecture: Architecture, temperature: float, warn: bool, **about
 ) -> xr.Dataset:
-    """The draws of all chains with their diagnostics, by ArviZ's names; `about` are further attributes."""
+    """The draws of all chains, and the sampler's statistics by ArviZ's names; `about` are further attributes."""
     found = {_STATISTICS.get(name, name): values for name, values in found.items()}
     found["lp"] = -found.pop("potential")
     variables = {
@@ -133,15 +133,13 @@ def _axes(name: str, count: int, names) -> tuple[str, ...]:
 
 
 def _diagnosed(draws: xr.Dataset, warn: bool) -> xr.Dataset:
-    """The Dataset with `r_hat` and `effective_size` of order parameter and output, and a warning where they are bad."""
+    """The Dataset, and a warning where `r_hat` or `effective_size` of order parameter or output are bad."""
     problems = []
     for name in ("order_parameter", "output"):
         if name not in draws:
             continue
-        values, rest = draws[name].values, draws[name].dims[2:]
+        values = draws[name].values
         ratio, size = r_hat(values), effective_size(values)
-        draws[f"{name}_r_hat"] = (rest, ratio, {"long_name": f"split R-hat of {name}"})
-        draws[f"{name}_effective_size"] = (rest, size, {"long_name": f"effective size of {name}"})
         moving = np.ptp(values, axis=(0, 1)) > 0  # entries that a skip fixes never move; if none does, chains are stuck
         if not moving.any():
             problems.append(f"no draw of {name} differs from another")

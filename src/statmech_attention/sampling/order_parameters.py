@@ -63,9 +63,9 @@ def posterior(
         Dataset with dimensions `chain` and `draw` first: `order_parameter`, $U$,
         `(path, other_path)`, and `order_parameter_2` .. of the layers above; with `test`, `output`,
         (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `lp`, $\ln p$ up
-        to a constant; `n_steps` per iteration; `acceptance_rate`; `diverging`. Also the `.._r_hat` and
-        `.._effective_size` of `order_parameter` and `output`, and the attributes `modes`, how many
-        were found, and `warning`, empty if the chains mixed.
+        to a constant; `n_steps` per iteration; `acceptance_rate`; `diverging`. Attributes are
+        `modes`, how many were found, and `warning`, empty if the chains mixed by `sampling.r_hat`
+        and `sampling.effective_size` of order parameter and output.
 
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024),
     equation (11).
