@@ -7,6 +7,7 @@ from scipy.stats import chi
 
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
+from benchmarks import searches
 from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._density import posterior_density
 from statmech_attention.sampling._modes import gaussians_at_modes
@@ -102,3 +103,14 @@ def test_one_mode_where_there_is_one():
         ).modes
         == 1
     )
+
+
+def test_importance_surrounds_the_modes_of_two_outputs():
+    """The prior and a narrower network lead to two of them, in both of which one output is learned at most."""
+    problem = searches.problem("2 outputs", 0).replace(width=6)
+    known = sma.minima(problem)
+    lowest, *higher = (float(sma.log_evidence(one, corrected=True)) for one in known)
+    assert len(known) == 3 and lowest > max(higher) + 2 and known[0].start == "labels"
+    found = sampling.importance(problem, key=jax.random.key(0), points=16, warn=False)
+    assert found.modes == 3 and not found.annealed
+    assert abs(found.log_evidence.mean - found.laplace) < 1 and abs(found.log_evidence.mean - lowest) < 1.2
