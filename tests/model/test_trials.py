@@ -49,16 +49,15 @@ def test_a_sum_over_heads_is_explained_and_a_gate_or_a_router_is_not():
 
 def test_a_bias_is_explained_where_the_sums_of_matrices_differ():
     omega = matrices() * RNG.uniform(0.2, 0.9, size=(EXAMPLES, HEADS, 1, TOKENS))
-    sizes, counted = RNG.normal(size=(EXAMPLES, TOKENS)), np.ones((EXAMPLES, TOKENS), bool)
-    tokens, mixers = sizes[..., None] * RNG.normal(size=WIDTH), RNG.normal(size=(HEADS, WIDTH, WIDTH))
-    whole = summed(omega, tokens, mixers)
+    sizes, counted = RNG.normal(size=(EXAMPLES, TOKENS, 1)), np.ones((EXAMPLES, TOKENS), bool)
+    whole = summed(omega, sizes * RNG.normal(size=WIDTH), RNG.normal(size=(HEADS, WIDTH, WIDTH)))
     of_values = np.einsum("ehst,hf->etf", omega, RNG.normal(size=(HEADS, WIDTH)))
     for bias in (RNG.normal(size=WIDTH), of_values):
         assert unexplained(omega, sizes, whole + bias, counted) < 1e-12
 
 
 def test_noise_is_not_explained_by_fitting_it():
-    sizes, counted = RNG.normal(size=(EXAMPLES, TOKENS)), np.ones((EXAMPLES, TOKENS), bool)
+    sizes, counted = RNG.normal(size=(EXAMPLES, TOKENS, 1)), np.ones((EXAMPLES, TOKENS), bool)
     noise = RNG.normal(size=(EXAMPLES, TOKENS, WIDTH))
     assert unexplained(matrices(), sizes, noise, counted) > 1  # a fit is judged on tokens that it has not seen
 
