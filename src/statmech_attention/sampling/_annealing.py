@@ -5,7 +5,9 @@ around which no Gaussian fits. There standard normal numbers $z$, as many as eff
 drawn from the prior and taken through the laws $e^{-|z|^2 / 2 - \beta V(z)}$, $V = P E / 2$, from
 $\beta = 0$ to 1. Each step weighs the particles, $p(Y)$ is the product of the mean weights, draws
 them anew by their weights, and moves each by a few Hamiltonian trajectories (Del Moral, Doucet and
-Jasra 2006). All starts at the prior, so that no mode has to be known.
+Jasra 2006). All starts at the prior, so that no mode has to be known. But where a mode of little
+prior weight wins late and at once, as in a transition of first order, few particles or none are in
+it, and replicates that all miss it agree.
 """
 
 from functools import partial
