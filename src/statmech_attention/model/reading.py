@@ -54,12 +54,12 @@ def attention_from_transformers(
 def read_residuals(model: Any, *, layers: Sequence[int] | None = None, **batch: Any) -> list[Residuals]:
     r"""Return what three tests leave unexplained of a model of transformers; near rounding where it can be read.
 
-    1. Random tokens along one direction enter an attention. Its output has to be
+    1. Random tokens along two directions enter an attention. Its output has to be
        $\sum_h M_h \Omega_h x$, with the matrices $\Omega_h$ that it returns and fixed $M_h$: least
        squares, judged on tokens that were held out.
-    2. The same, with all weights of the attention changed at random.
+    2. The same, with all weights of the model changed at random.
     3. Between attentions, and from the last of them to the output, each token depends on the same
-       token alone: gradients with respect to all tokens at once.
+       token alone: gradients with respect to all tokens at once, and a run with half of them changed.
 
     Args:
         model, layers, batch: as in `attention_from_transformers`.
