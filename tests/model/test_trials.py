@@ -9,7 +9,7 @@ import pytest
 import statmech_attention as sma
 from statmech_attention.model.inputs import attended
 from statmech_attention.model.reading import _check_residuals
-from statmech_attention.model.trials import TOLERANCE, Residuals, unexplained
+from statmech_attention.model.trials import TOLERANCE, Residuals, _fit, unexplained
 
 EXAMPLES, TOKENS, WIDTH, HEADS = 8, 9, 6, 2
 RNG = np.random.default_rng(0)
@@ -60,6 +60,16 @@ def test_noise_is_not_explained_by_fitting_it():
     sizes, counted = RNG.normal(size=(EXAMPLES, TOKENS, 1)), np.ones((EXAMPLES, TOKENS), bool)
     noise = RNG.normal(size=(EXAMPLES, TOKENS, WIDTH))
     assert unexplained(matrices(), sizes, noise, counted) > 1  # a fit is judged on tokens that it has not seen
+
+
+def test_heads_beside_each_other_are_told_from_their_sum():
+    omega, counted = matrices(), np.ones((EXAMPLES, TOKENS), bool)
+    sizes, mixers = RNG.normal(size=(EXAMPLES, TOKENS, 2)), RNG.normal(size=(HEADS, WIDTH, WIDTH))
+    tokens = sizes @ RNG.normal(size=(2, WIDTH))
+    assert not _fit(omega, sizes, summed(omega, tokens, mixers), counted)[1]
+    for head, rows in enumerate(np.split(np.arange(WIDTH), HEADS)):
+        mixers[head, np.setdiff1d(np.arange(WIDTH), rows)] = 0
+    assert _fit(omega, sizes, summed(omega, tokens, mixers), counted)[1]
 
 
 def test_padding_is_what_no_query_attends_to():
