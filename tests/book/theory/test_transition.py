@@ -1,0 +1,96 @@
+"""Barriers by the library against plain numpy, and the networks' dynamics against what the posterior must be."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize, minimize_scalar
+
+from attention_book.theory import transition
+
+
+def _action(along, rest, kernels, y, width, temperature):
+    """(11) of two rotated paths, U = R R^T, R = ((sqrt along, 0), (a, e^b)), with the readout's number at its best."""
+    root = np.array([[np.sqrt(along), 0.0], [rest[0], np.exp(rest[1])]])
+    U = root @ root.T
+    K = U[0, 0] * kernels[0] + U[0, 1] * kernels[1] + U[1, 1] * kernels[2]
+    values, vectors = np.linalg.eigh(K)
+    values = np.maximum(values, 0) + temperature
+    energy = np.log(values).sum() + ((vectors.T @ y) ** 2 / values).sum()
+    u = (np.sqrt(1 + 4 * np.trace(U)) - 1) / 2  # where tr U / u + u + ln u is smallest
+    return np.trace(U) / u + np.log(u) + u - np.log(np.linalg.det(U)) + energy / width
+
+
+def _barrier(data, width, temperature):
+    """N / 2 times the highest of the lowest points at given U along (1, -1), minus the prior's minimum."""
+    first, second = data.x[:, 0], data.x[:, 1]
+    minus, plus = (first - second) / np.sqrt(2), (first + second) / np.sqrt(2)
+    both = minus @ plus.T
+    kernels = [one / (2 * data.features) for one in (minus @ minus.T, both + both.T, plus @ plus.T)]
+    start = np.zeros(2)
+
+    def floor(along):
+        found = minimize(lambda rest: _action(along, rest, kernels, data.y, width, temperature), start, method="BFGS")
+        start[:] = found.x
+        return found.fun
+
+    grid = np.geomspace(1, 30, 18)
+    heights = [floor(along) for along in grid]
+    low = next(i for i in range(1, 17) if heights[i] < min(heights[i - 1], heights[i + 1]))
+    top = next(i for i in range(low, 17) if heights[i] > max(heights[i - 1], heights[i + 1]))
+    how = {"method": "bounded", "options": {"xatol": 1e-3}}
+    bottom = minimize_scalar(floor, bounds=grid[[low - 1, low + 1]], **how)
+    summit = minimize_scalar(lambda along: -floor(along), bounds=grid[[top - 1, top + 1]], **how)
+    return width / 2 * (-summit.fun - bottom.fun)
+
+
+@pytest.mark.parametrize("draw", range(5))
+def test_barriers_are_those_of_separate_code(draw):
+    width, examples = 20, 120
+    data = transition.draw(np.random.default_rng([draw, width, examples]), examples, 4 * examples, 0.995, 0.7)
+    _, action = transition.landscape(transition.action_of(data, width, 0.05))
+    barrier = width / 2 * (action[1] - action[0])
+    assert barrier == pytest.approx(_barrier(data, width, 0.05), abs=2e-4)
+
+
+def test_weakly_correlated_noise_has_one_minimum():
+    data = transition.draw(np.random.default_rng(0), 120, 480, 0.9, 0.7)
+    assert np.isnan(transition.landscape(transition.action_of(data, 20, 0.05))).all()
+
+
+def test_action_of_some_examples_is_that_of_their_problem():
+    data = transition.draw(np.random.default_rng(0), 30, 120, 0.995, 0.7)
+    fewer = data._replace(x=data.x[:20], y=data.y[:20])
+    whole, part = (transition.action_of(one, 10, 0.05) for one in (data, fewer))
+    point = jnp.array([0.3, -0.2, 0.1, 0.4])
+    difference = transition.among(whole, 20).value(point) - part.value(point)
+    assert float(difference) == pytest.approx(10 * np.log(0.05) / 10)
+
+
+@pytest.mark.parametrize("attention", [True, False])
+def test_network_is_the_sum_over_paths(attention):
+    width, data = 5, transition.draw(np.random.default_rng(0), 6, 8, 0.9, 0.7)
+    x = data.x.reshape(6, -1)
+    state = transition.weights(jax.random.key(0), width, x.shape[1] // 2, attention)
+    outputs, U = transition.network(state, *transition.single(x), width, 8)
+    state = np.asarray(state, float)
+    first, above = state[: width * data.x.shape[2]].reshape(width, -1), state[width * data.x.shape[2] :]
+    w = above[-2 * width :].reshape(2, width)
+    if attention:
+        w = [above[-width:] @ values.reshape(width, width) / width**0.5 for values in np.split(above[:-width], 2)]
+    found = sum(data.x[:, h] @ first.T @ w[h] for h in (0, 1)) / np.sqrt(2 * width * 8)
+    assert np.asarray(outputs) == pytest.approx(found, abs=1e-5)
+    assert np.asarray(U) == pytest.approx(np.array(w) @ np.array(w).T / width, abs=1e-5)
+
+
+def test_dynamics_without_examples_sample_the_prior():
+    width, dimensions = 4, 6
+    x = np.zeros((3, 2 * dimensions))
+    phase = tuple(transition.weights(jax.random.key(k), width, dimensions) for k in (0, 1))
+    squares, given = [], {"width": width, "features": 6, "step": 0.1}
+    for number in range(400):
+        key = jax.random.fold_in(jax.random.key(2), number)
+        phase, *_ = transition.stay(phase, key, 0.0, *transition.single(x, np.ones(3), x), 0.1, 5, **given)
+        squares.append(float((phase[0] ** 2).mean()))
+    # 60 weights, 400 nearly independent draws: a standard error of 0.01
+    assert np.mean(squares) == pytest.approx(1, abs=0.04)
