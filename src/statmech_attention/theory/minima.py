@@ -49,10 +49,10 @@ def minima(
     Heads and outputs are put into an order of their own first, so that the list does not depend on
     how they are numbered.
 
-    No search of this kind is sure to find the lowest minimum, and higher ones may be missing. On 114
-    random problems of ten kinds, 50 with several minima, it missed the lowest that is known in none.
-    The prior and a narrower network alone missed it in 7, `solve` in 34, and 64 random starts of
-    separate code in 16. It took 5 to 14 times as long as `solve`, and 42 times along nine paths.
+    No search of this kind is sure to find the lowest minimum, and higher ones may be missing. On 139
+    random problems of ten kinds, 64 with several minima, it missed the lowest that is known in none.
+    The prior and a narrower network alone missed it in 7, `solve` in 46, and 64 random starts of
+    separate code in 24. It took 5 to 14 times as long as `solve`, and 45 times along nine paths.
     `python -m benchmarks.searches` makes the table again, by kinds.
 
     Args:
