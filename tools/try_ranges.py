@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import nbformat
@@ -56,8 +55,8 @@ def attempt(page: str, given: dict[str, Any], limit: int) -> str:
     arguments = [part for name, value in given.items() for part in ("-p", f"{name}={text(value)}")]
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "attention_book", "run", page, *arguments, "-o", f"{folder}/page.ipynb"]
-        limits = partial(resource.setrlimit, resource.RLIMIT_CPU, (limit, limit))
-        done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limits)
+        limited = ["sh", "-c", f'ulimit -t {limit}; exec "$@"', "sh", *command]  # without a fork of this process
+        done = subprocess.run(limited, capture_output=True, text=True)
         if done.returncode:
             lines = done.stderr.splitlines() or [f"ended with {done.returncode}"]
             error = next((line for line in lines if line.startswith("error: ")), lines[-1])
