@@ -93,7 +93,7 @@ def test_a_layer_beside_a_skip_has_a_variance_of_its_own():
 def test_a_range_may_end_the_search(chains, found, monkeypatch):
     limit = 2 * found.temperature
     problem = sma.Problem(*chains, width=6, temperature=3 * limit, variance=found.variance)
-    monkeypatch.setitem(hyperparameters._RANGES, "temperature", (limit, 1e2))
+    monkeypatch.setitem(hyperparameters.RANGES, "temperature", (limit, 1e2))
     bound = sma.maximise_evidence(problem)
     assert bound.at_bound == ("temperature",) and bound.temperature == pytest.approx(limit)
     assert bound.slopes["temperature"] < 0 and repr(bound).endswith("at a bound: temperature)")

@@ -22,7 +22,7 @@ from statmech_attention.theory.solution import NotConverged, Solution, raise_unl
 _STEEPEST = 1e-5  # nats for a factor of e, where the search ends
 _STEEPEST_LEFT = 1e-2  # what it may end with where rounding hides further gain
 _LOWER = 1e-6  # of the action, by which another minimum is lower
-_RANGES = {"temperature": (1e-4, 1e2), "variance": (1e-4, 1e4)}
+RANGES = {"temperature": (1e-4, 1e2), "variance": (1e-4, 1e4)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +60,7 @@ class EvidenceMaximum:
 
 
 def maximise_evidence(
-    problem: Problem, *, chosen: str | Sequence[str] = tuple(_RANGES), tolerance: float = 1e-8, max_steps: int = 100
+    problem: Problem, *, chosen: str | Sequence[str] = tuple(RANGES), tolerance: float = 1e-8, max_steps: int = 100
 ) -> EvidenceMaximum:
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
 
@@ -84,7 +84,7 @@ def maximise_evidence(
     Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; the gradient is
     ours.
     """
-    problem, chosen = need_problem(problem, "width"), _checked(chosen)
+    problem, chosen = need_problem(problem, "width"), checked_names(chosen)
     problem = problem if problem.temperature is not None else problem.replace(temperature=0.1)
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
@@ -106,7 +106,7 @@ def maximise_evidence(
         return -float(top), -np.asarray(slopes)
 
     options = {"maxiter": checks.whole("max_steps", max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
-    logs, bounds = np.log(start), np.log([_RANGES[name.partition("[")[0]] for name in names])
+    logs, bounds = np.log(start), np.log([RANGES[name.partition("[")[0]] for name in names])
     while True:
         logs = minimize(loss, logs, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
         end = loss(logs)
@@ -136,12 +136,12 @@ def _maximum_at(logs, end, bounds, problem: Problem, names, trials: list[Solutio
     return EvidenceMaximum(solution, top, dict(zip(names, slopes.tolist(), strict=True)), at_bound)
 
 
-def _checked(chosen: str | Sequence[str]) -> tuple[str, ...]:
+def checked_names(chosen: str | Sequence[str]) -> tuple[str, ...]:
     """The names of what is chosen, at least one."""
     names = (chosen,) if isinstance(chosen, str) else tuple(chosen)
     if not names:
         raise ValueError('chosen: wanted "temperature", "variance" or both, got none. To choose nothing, use solve.')
-    return tuple(checks.choice("chosen", name, tuple(_RANGES)) for name in names)
+    return tuple(checks.choice("chosen", name, tuple(RANGES)) for name in names)
 
 
 def _at(problem: Problem, names, numbers) -> Problem:

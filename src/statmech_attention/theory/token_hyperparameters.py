@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from statmech_attention import checks
+from statmech_attention.theory.hyperparameters import RANGES, checked_names
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.token_solution import TokenSolution
 from statmech_attention.theory.without_paths import followed, solve_without_paths
 
-_RANGES = {"temperature": (1e-4, 1e2), "variance": (1e-4, 1e4)}
 _ROUNDS = 5  # of new directions
 _SAME = 1e-3  # of a logarithm
 _STEEPEST = 1e-4  # nats for a factor of e
@@ -18,7 +17,7 @@ _STEEPEST = 1e-4  # nats for a factor of e
 def maximise_evidence_without_paths(
     problem: Problem,
     *,
-    chosen: str | Sequence[str] = tuple(_RANGES),
+    chosen: str | Sequence[str] = tuple(RANGES),
     directions: int = 64,
     change: float = 0.02,
     throw: bool = True,
@@ -47,13 +46,10 @@ def maximise_evidence_without_paths(
     """
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
-    names = (chosen,) if isinstance(chosen, str) else tuple(chosen)
-    if not names:
-        raise ValueError('chosen: wanted "temperature", "variance" or both, got none.')
-    names = tuple(checks.choice("chosen", name, tuple(_RANGES)) for name in names)
+    names = checked_names(chosen)
     problem = need_problem(problem, "width", tokens=True)
     problem = problem if problem.temperature is not None else problem.replace(temperature=0.1)
-    bounds = np.log([_RANGES[name] for name in names])
+    bounds = np.log([RANGES[name] for name in names])
     logs = np.log([{"temperature": problem.temperature, "variance": problem.variance[0]}[name] for name in names])
     for _ in range(_ROUNDS):
         options = {"directions": directions, "change": change, "throw": False}
