@@ -123,9 +123,7 @@ def head_worth(
             another scale most of a head's worth is that it makes the kernel larger.
     """
     targets = np.asarray(checks.labels(labels, len(kernel), axes=np.shape(labels)[1:]), float).reshape(len(kernel), -1)
-    scale = 1.0
-    if temperature is None:
-        scale, temperature = _best(kernel, targets)
+    scale, temperature = (1.0, temperature) if temperature is not None else likeliest(kernel, targets)
     whole, inverse = _log_evidence(scale * kernel, targets, temperature)
     solved = inverse @ targets
     pull = solved @ solved.T - targets.shape[1] * inverse
@@ -143,7 +141,7 @@ def _log_evidence(kernel, targets, temperature):
     return -0.5 * (logarithm + np.sum(targets * (inverse @ targets))), inverse
 
 
-def _best(kernel, targets) -> tuple[float, float]:
+def likeliest(kernel, targets) -> tuple[float, float]:
     """Scale and temperature of the largest evidence; of $s (K + \\tau)$ the best $s$ is known."""
     sizes, vectors = np.linalg.eigh(kernel)
     squares = np.sum((vectors.T @ targets) ** 2, axis=1)

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
-from statmech_attention.pruning.gates import head_kernels, head_worth
+from statmech_attention.pruning.gates import head_kernels, head_worth, likeliest
 from statmech_attention.pruning.heads import heads_by_layer, removal_order
 from statmech_attention.theory import Problem, kernel_without_paths
 from statmech_attention.theory.token_solution import inputs_of
@@ -44,8 +44,8 @@ class Gates:
         if kept is not None:
             smaller = self.inputs.keep_heads(heads_by_layer(np.sort(kept), self.inputs.layers))
             kernel = kernel_without_paths(smaller, smaller, variance=self.variance)
-        known, across = kernel[np.ix_(train, train)], kernel[np.ix_(test, train)]
-        none = np.zeros((0, *known.shape))
-        best = head_worth(known, none, self.labels[train], temperature=self.temperature)
-        noisy = best.scale * known + best.temperature * np.eye(len(train))
-        return best.scale * across @ np.linalg.solve(noisy, self.labels[train])
+        known, across, labels = kernel[np.ix_(train, train)], kernel[np.ix_(test, train)], self.labels[train]
+        scale, temperature = 1.0, self.temperature
+        if temperature is None:
+            scale, temperature = likeliest(known, labels.reshape(len(labels), -1))
+        return scale * across @ np.linalg.solve(scale * known + temperature * np.eye(len(train)), labels)
