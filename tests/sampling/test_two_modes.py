@@ -11,6 +11,7 @@ from benchmarks import searches
 from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._density import posterior_density
 from statmech_attention.sampling._modes import gaussians_at_modes
+from tests.sampling.annealed_weights import log_evidence
 
 sampling = sma.sampling
 TAU, LOAD = 0.6 * 0.01598, 27.0  # one layer of one path without noise: between its two spinodals
@@ -114,3 +115,13 @@ def test_importance_surrounds_the_modes_of_two_outputs():
     found = sampling.importance(problem, key=jax.random.key(0), points=16, warn=False)
     assert found.modes == 3 and not found.annealed
     assert abs(found.log_evidence.mean - found.laplace) < 1 and abs(found.log_evidence.mean - lowest) < 1.2
+
+
+@pytest.mark.filterwarnings("ignore:labels.*many minima:UserWarning")
+def test_the_evidence_of_a_narrow_network_is_that_of_its_weights():
+    """Gaussians around the minima alone have an effective size of five here."""
+    problem = searches.problem("large labels", 8).replace(width=3.0)
+    found = sampling.importance(problem, key=jax.random.key(0), points=256, warn=False)
+    separate = log_evidence(problem, (2, 2), key=jax.random.key(1), networks=500, kept=0.85)
+    assert found.annealed and found.effective_size > 100
+    assert abs(found.log_evidence.mean - separate) < 4 * np.hypot(found.log_evidence.error, 0.1) < 0.6
