@@ -32,7 +32,7 @@ def test_every_public_name_is_defined_or_listed_in_a_module_on_a_page():
 
 
 def test_every_name_of_the_package_itself_is_in_the_table():
-    page = (PAGES / "api.md").read_text(encoding="utf-8")
+    page = (PAGES / "package.md").read_text(encoding="utf-8")
     listed = re.findall(r"^(?:   ~|.. autofunction:: statmech_attention\.)([\w.]+)$", page, flags=re.MULTILINE)
     for path in listed:
         module, _, name = f"statmech_attention.{path}".rpartition(".")
