@@ -1,7 +1,5 @@
 """What heads are worth without paths, against networks from which the head is taken."""
 
-import importlib
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -28,8 +26,7 @@ def rows_of(examples, seed, gates=(1.0,) * 5):
 @pytest.mark.parametrize("head", range(5))
 def test_kernel_without_a_head_is_that_of_the_network_with_its_gate_closed(head, monkeypatch):
     if head == 0:  # example by example
-        for name in ("pruning.gates", "theory.infinite_width"):
-            monkeypatch.setattr(importlib.import_module(f"statmech_attention.{name}"), "_AT_ONCE", 1)
+        monkeypatch.setattr("statmech_attention.theory.infinite_width._AT_ONCE", 1)
     gates = np.where(np.arange(5) == head, 0.0, 1.0)
     whole, without = ((rows_of(6, 1, one), rows_of(4, 2, one)) for one in (np.ones(5), gates))
     found = sma.kernel_without_paths(*whole, variance=VARIANCE) - head_kernels(*whole, variance=VARIANCE)[head]

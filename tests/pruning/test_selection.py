@@ -8,7 +8,7 @@ import pytest
 import statmech_attention as sma
 from statmech_attention.pruning import head_worth
 from statmech_attention.pruning.features import fitted_features
-from statmech_attention.pruning.token_selection import Gates
+from statmech_attention.pruning.fits import without_paths
 
 EXAMPLES, TOKENS, FEATURES, HEADS, USEFUL = 80, 6, 8, 6, (1, 4)
 
@@ -158,8 +158,8 @@ def test_without_paths_the_accuracy_is_that_of_the_network_of_infinite_width_wit
     inputs[:, 2, 1] += 1.5 * labels
     options = {"layers": (sma.SkipHeads(HEADS),), "readout": "mean"}
     problem = sma.Problem(sma.token_inputs(inputs, attention, **options), labels)
-    gates, train, test = Gates(problem, "removal"), np.arange(60), np.arange(60, EXAMPLES)
-    kept = gates.scores(train)[0].argsort()[-2:]
+    fit, train, test = without_paths(problem, "removal"), np.arange(60), np.arange(60, EXAMPLES)
+    kept = fit(train).scores().argsort()[-2:]
     seen = sma.attentioned_inputs(inputs, attention, **options)
     seen = seen.keep_heads((np.sort(kept).tolist(),))
     order_parameter = sma.theory.gp_order_parameters(layers=seen.layers)[0]
@@ -168,6 +168,6 @@ def test_without_paths_the_accuracy_is_that_of_the_network_of_infinite_width_wit
     best = head_worth(kernel[:60, :60], none, labels[train])
     inverse = np.linalg.inv(best.scale * kernel[:60, :60] + best.temperature * np.eye(60))
     expected = best.scale * kernel[60:, :60] @ inverse @ labels[train]
-    np.testing.assert_allclose(gates.outputs(train, test, kept), expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(fit(train, kept).outputs(test), expected, rtol=1e-8, atol=1e-10)
     with pytest.raises(ValueError, match="definition: wanted"):
         sma.select_heads(problem, keep=2, definition="both")

@@ -18,9 +18,9 @@ from jaxtyping import Float
 from statmech_attention import checks
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.infinite_width import check_alike, infinite_width, layer_step, transposed
+from statmech_attention.theory.infinite_width import check_alike, infinite_width, layer_step, mapped, transposed
+from statmech_attention.theory.regression import Regression
 
-_AT_ONCE = 2**21  # entries of a block of rows, all heads together
 _NOISE = np.geomspace(1e-4, 1e2, 121)  # T over the kernel's mean
 
 
@@ -79,31 +79,20 @@ def _head_terms(rows, others, place: int, seeds: slice, gram, adjoint) -> Float[
     r"""$\sum_{ts'} (B_h G)_{\mu t, \nu s'} (O B_h)_{\mu t, \nu s'}$ of all heads, a few examples at a time."""
     heads = rows.groups[0].maps[place][:, seeds].shape[1]
     found = np.empty((heads, len(rows.order), len(others.order)))
-    for group, here, maps in _blocks(rows, place, seeds, gram.shape[1]):
-        half = maps @ gram[here].reshape(len(maps), 1, group.length, -1)
-        examples, first = rows.order[np.searchsorted(rows.starts, here.start) :][: len(maps)], 0
+    for here, half in mapped(rows, place, seeds, gram):
+        examples, _, tokens, _ = half.shape
+        numbers, first = rows.order[np.searchsorted(rows.starts, here.start) :][:examples], 0
         for other in others.groups:
             right = other.maps[place][:, seeds]
             count, length = len(right), other.length
             across = adjoint[here, other.rows].reshape(-1, count, length).swapaxes(0, 1)
             across = across @ right.transpose(0, 2, 1, 3).reshape(count, length, -1)
-            across = across.reshape(count, len(maps), group.length, heads, length)
-            left = half[..., other.rows].reshape(len(maps), heads, group.length, count, length)
+            across = across.reshape(count, examples, tokens, heads, length)
+            left = half[..., other.rows].reshape(examples, heads, tokens, count, length)
             terms = np.einsum("ehtpu,pethu->hep", left, across)
-            found[np.ix_(range(heads), examples, others.order[first : first + count])] = terms
+            found[np.ix_(range(heads), numbers, others.order[first : first + count])] = terms
             first += count
     return found
-
-
-def _blocks(rows, place: int, seeds: slice, columns: int):
-    """Some examples of one length at a time: their group, their rows and their maps."""
-    for group in rows.groups:
-        maps, length = group.maps[place][:, seeds], group.length
-        at_once = max(1, _AT_ONCE // (maps.shape[1] * length * columns))
-        for first in range(0, len(maps), at_once):
-            some = maps[first : first + at_once]
-            start = group.rows.start + first * length
-            yield group, slice(start, start + len(some) * length), some
 
 
 def head_worth(
@@ -123,26 +112,18 @@ def head_worth(
             another scale most of a head's worth is that it makes the kernel larger.
     """
     targets = np.asarray(checks.labels(labels, len(kernel), axes=np.shape(labels)[1:]), float).reshape(len(kernel), -1)
-    scale, temperature = (1.0, temperature) if temperature is not None else likeliest(kernel, targets)
-    whole, inverse = _log_evidence(scale * kernel, targets, temperature)
-    solved = inverse @ targets
-    pull = solved @ solved.T - targets.shape[1] * inverse
-    slopes = 0.5 * scale * np.einsum("hpq,pq->h", heads, pull)
-    losses = [whole - _log_evidence(scale * (kernel - one), targets, temperature)[0] for one in heads]
-    return HeadWorth(slopes, np.array(losses), scale, temperature)
+    scale, temperature = scale_and_temperature(kernel, targets, temperature)
+    whole = Regression.of(scale * kernel, temperature, targets)
+    solved, inverse = np.asarray(whole.solve(targets)), np.asarray(whole.solve(np.eye(len(kernel))))
+    slopes = 0.5 * scale * np.einsum("hpq,pq->h", heads, solved @ solved.T - targets.shape[1] * inverse)
+    without = [float(Regression.of(scale * (kernel - head), temperature, targets).nats) for head in heads]
+    return HeadWorth(slopes, 0.5 * (np.array(without) - float(whole.nats)), scale, temperature)
 
 
-def _log_evidence(kernel, targets, temperature):
-    """$\\ln p(Y)$ and $(K + T)^{-1}$."""
-    matrix = kernel + temperature * np.eye(len(kernel))
-    inverse = np.linalg.inv(matrix)
-    outputs = targets.shape[1]
-    logarithm = outputs * (np.linalg.slogdet(matrix)[1] + len(kernel) * np.log(2 * np.pi))
-    return -0.5 * (logarithm + np.sum(targets * (inverse @ targets))), inverse
-
-
-def likeliest(kernel, targets) -> tuple[float, float]:
-    """Scale and temperature of the largest evidence; of $s (K + \\tau)$ the best $s$ is known."""
+def scale_and_temperature(kernel, targets, temperature: float | None) -> tuple[float, float]:
+    """1 and the temperature, if given, or those of the largest evidence; of $s (K + \\tau)$ the best $s$ is known."""
+    if temperature is not None:
+        return 1.0, temperature
     sizes, vectors = np.linalg.eigh(kernel)
     squares = np.sum((vectors.T @ targets) ** 2, axis=1)
     noise = _NOISE * np.mean(np.diag(kernel))

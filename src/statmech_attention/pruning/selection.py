@@ -1,23 +1,18 @@
 """Selection of an encoder's heads from its attention matrices and labelled examples alone."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
-from statmech_attention.model import AttentionedInputs, TokenInputs
-from statmech_attention.pruning.features import Features, fitted_features
-from statmech_attention.pruning.heads import keep_heads
-from statmech_attention.pruning.token_selection import DEFINITIONS, Gates, kept_of
-from statmech_attention.theory import Problem, Solution, head_scores, log_evidence, solve, solve_sweep
+from statmech_attention.model import TokenInputs
+from statmech_attention.pruning.fits import along_paths, without_paths
+from statmech_attention.pruning.heads import removal_order
+from statmech_attention.theory import Problem
 from statmech_attention.theory.problem import need_examples, need_problem
 from statmech_attention.theory.regression import Estimate, hit
-from statmech_attention.theory.solution import raise_unless_converged
-
-TEMPERATURES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-_TOLERANCE = 1e-5  # of the action's gradient: scores of real heads were right to seven digits then
 
 
 class SelectedHeads(NamedTuple):
@@ -96,66 +91,40 @@ def select_heads(
     classes, heads = _classes(problem), problem.attentioned.chain.heads
     keep = checks.whole("keep", keep, most=sum(heads))
     directions, folds = checks.whole("directions", directions), checks.whole("folds", folds, 2, len(classes) // 2)
+    if tokens:
+        fit = without_paths(problem, definition or "derivative")
+    else:
+        fit = along_paths(problem, directions, definition or "both")
     place = _folds(classes, folds, np.random.default_rng(checks.whole("seed", seed, 0)))
     outputs, times = np.zeros((2, *problem.labels.shape)), np.zeros(sum(heads))
-    gates = Gates(problem, definition or DEFINITIONS[0]) if tokens else None
     for fold in range(folds):
-        if gates is None:
-            held = _held_out(problem, place == fold, keep, directions, definition or "both")
-        else:
-            held = _held_out_tokens(gates, place == fold, keep)
-        kept, outputs[:, place == fold] = held
+        train, test = np.flatnonzero(place != fold), np.flatnonzero(place == fold)
+        whole = fit(train)
+        kept = _kept(whole.scores(), keep, problem.layers)
+        outputs[0, test] = fit(train, kept).outputs(test)
+        outputs[1, test] = whole.outputs(test)
         times[kept] += 1 / folds
     hits = hit(outputs, np.asarray(problem.labels))
-    hits = np.concatenate([hits, hits[:1] - hits[1:]])
-    few, every, apart = (Estimate(np.mean(one), np.std(one, ddof=1) / math.sqrt(len(one))) for one in hits)
-    if gates is None:
-        fitted, _ = _fitted(problem, directions)
-        scores, temperature = _scores(fitted, definition or "both"), float(fitted.problem.temperature)
-    else:
-        scores, temperature = gates.scores(np.arange(len(classes)))
-        scores = scores / scores.max()
-    kept = kept_of(scores, keep, problem.layers)
+    few, every, apart = map(_mean, (*hits, hits[0] - hits[1]))
+    whole = fit(np.arange(len(classes)))
+    worth = whole.scores()
+    scores = worth / worth.max()
+    kept = _kept(scores, keep, problem.layers)
     majority = float(np.bincount(classes).max() / len(classes))
-    return SelectedHeads(kept, scores, few, every, apart, majority, times, temperature)
+    return SelectedHeads(kept, scores, few, every, apart, majority, times, whole.temperature)
 
 
-def _fitted(problem: Problem, directions: int) -> tuple[Solution, Features]:
-    """The saddle point on principal components, at the temperature given or that of the largest evidence."""
-    examples, paths, width = problem.attentioned.values.shape
-    features = fitted_features(problem.attentioned, min(directions, width, examples * paths - 1))
-    problem = problem.replace(attentioned=features.of(problem.attentioned))
-    if problem.temperature is not None:
-        return solve(problem, tolerance=_TOLERANCE), features
-    options: Any = {"temperatures": TEMPERATURES, "tolerance": _TOLERANCE, "throw": False}
-    found = solve_sweep(problem, widths=[problem.width], **options)[0]
-    evidence = np.where(found.converged, log_evidence(found), -np.inf)
-    best = found[int(np.argmax(evidence))]
-    raise_unless_converged(best)
-    return best, features
+def _kept(scores, keep: int, layers) -> Int[np.ndarray, " kept"]:
+    """The numbers of the heads with the highest scores, but at least as many of every layer as it needs."""
+    order = removal_order(scores, layers=layers)
+    if keep < len(scores) - len(order):
+        raise ValueError(f"keep: wanted at least {len(scores) - len(order)} heads, one of every layer, got {keep}.")
+    kept = np.setdiff1d(np.arange(len(scores)), order[: len(scores) - keep])
+    return kept[np.argsort(-scores[kept], kind="stable")]
 
 
-def _scores(fitted: Solution, definition: str) -> Float[np.ndarray, " heads"]:
-    return np.asarray(head_scores(fitted.order_parameter, layers=fitted.problem.layers, definition=definition))
-
-
-def _held_out_tokens(gates: Gates, tested, keep: int) -> tuple:
-    """As `_held_out`, without paths."""
-    train, test = np.flatnonzero(~tested), np.flatnonzero(tested)
-    kept = kept_of(gates.scores(train)[0], keep, gates.inputs.layers)
-    return kept, np.stack([gates.outputs(train, test, kept), gates.outputs(train, test)])
-
-
-def _held_out(problem: Problem, tested, keep: int, directions: int, definition: str) -> tuple:
-    """The heads that the other examples choose, and the outputs for the tested ones, with these heads and with all."""
-    seen, labels = problem.attentioned, np.asarray(problem.labels)
-    train = problem.replace(attentioned=AttentionedInputs(seen.values[~tested], seen.layers), labels=labels[~tested])
-    test = AttentionedInputs(seen.values[tested], seen.layers)
-    whole, features = _fitted(train, directions)
-    kept = np.sort(kept_of(_scores(whole, definition), keep, problem.layers))
-    fewer, components = _fitted(keep_heads(train, kept), directions)
-    few = fewer.predict(components.of(keep_heads(test, kept))).mean
-    return kept, np.stack([few, whole.predict(features.of(test)).mean])
+def _mean(hits: Float[np.ndarray, " examples"]) -> Estimate:
+    return Estimate(np.mean(hits), np.std(hits, ddof=1) / math.sqrt(len(hits)))
 
 
 def _folds(classes, folds: int, random) -> Int[np.ndarray, " examples"]:

@@ -1,6 +1,6 @@
 r"""The kernel of infinite width without paths: the recursion (K3) between Gram matrices of rows (example, token)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -50,35 +50,38 @@ def transposed(rows: TokenInputs) -> TokenInputs:
     return replace(rows, groups=tuple(groups))
 
 
+def mapped(rows: TokenInputs, layer: int, seeds: slice, gram) -> Iterator[tuple[slice, np.ndarray]]:
+    """$B_s G$ over `seeds` for some examples of one length at a time: rows, `(examples, seeds, tokens, columns)`."""
+    for group in rows.groups:
+        maps, length = group.maps[layer][:, seeds], group.length
+        count, columns = maps.shape[1], gram.shape[1]
+        at_once = max(1, _AT_ONCE // max(1, count * length * columns))
+        for first in range(0, len(maps), at_once):
+            some = maps[first : first + at_once]
+            here = slice(group.rows.start + first * length, group.rows.start + (first + len(some)) * length)
+            half = some.reshape(len(some), count * length, length) @ gram[here].reshape(len(some), length, columns)
+            yield here, half.reshape(len(some), count, length, columns)
+
+
 def stepped(rows: TokenInputs, others: TokenInputs, layer: int, seeds: slice, gram) -> Float[np.ndarray, "rows others"]:
     """$\\sum_s B_s G B_s^\\top$ over `seeds`, of a Gram matrix between two sets of rows."""
     found = np.zeros(gram.shape)
-    for group in rows.groups:
-        maps, length = group.maps[layer][:, seeds], group.length
-        examples, count = maps.shape[:2]
+    for here, half in mapped(rows, layer, seeds, gram):
+        examples, count, length, _ = half.shape
         if not count:
             return found
-        at_once = max(1, _AT_ONCE // (count * length * gram.shape[1]))
-        for first in range(0, examples, at_once):
-            some = maps[first : first + at_once]
-            here = slice(group.rows.start + first * length, group.rows.start + (first + len(some)) * length)
-            half = some.reshape(len(some), -1, length) @ gram[here].reshape(len(some), length, -1)
-            half = half.reshape(len(some), count, length, -1)
-            for other in others.groups:
-                right = other.maps[layer][:, seeds].swapaxes(-1, -2).reshape(-1, count * other.length, other.length)
-                left = half[..., other.rows].reshape(len(some), count, length, len(right), other.length)
-                left = left.transpose(3, 0, 2, 1, 4).reshape(len(right), -1, count * other.length)
-                found[here, other.rows] = (left @ right).transpose(1, 0, 2).reshape(len(some) * length, -1)
+        for other in others.groups:
+            right = other.maps[layer][:, seeds].swapaxes(-1, -2).reshape(-1, count * other.length, other.length)
+            left = half[..., other.rows].reshape(examples, count, length, len(right), other.length)
+            left = left.transpose(3, 0, 2, 1, 4).reshape(len(right), -1, count * other.length)
+            found[here, other.rows] = (left @ right).transpose(1, 0, 2).reshape(examples * length, -1)
     return found
 
 
 def seeded(rows: TokenInputs, layer: int, columns: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "..."]:
     """$B_s$ times columns, `(seeds, rows, columns)`."""
-    found = [
-        np.moveaxis(group.maps[layer] @ columns[group.rows].reshape(-1, 1, group.length, columns.shape[1]), 1, 0)
-        for group in rows.groups
-    ]
-    return np.concatenate([one.reshape(len(one), -1, columns.shape[1]) for one in found], axis=1)
+    found = [half.swapaxes(0, 1) for _, half in mapped(rows, layer, slice(None), columns)]
+    return np.concatenate([half.reshape(len(half), -1, columns.shape[1]) for half in found], axis=1)
 
 
 def token_products(rows: TokenInputs, others: TokenInputs, gram) -> Float[np.ndarray, "examples others"]:

@@ -34,22 +34,27 @@ class Regression(NamedTuple):
 
     Attributes:
         factor: lower Cholesky factor of $K + T I$; NaN if that matrix is not positive definite.
-        labels: $Y$.
+        labels: $Y$; columns are independent outputs with the same kernel.
     """
 
     factor: Float[Array, "rows rows"]
-    labels: Float[Array, " rows"]
+    labels: Float[Array | np.ndarray, "rows *columns"]
 
     @classmethod
-    def of(cls, kernel: Float[Array, "rows rows"], temperature, labels: Float[Array, " rows"]) -> "Regression":
+    def of(
+        cls,
+        kernel: Float[Array | np.ndarray, "rows rows"],
+        temperature,
+        labels: Float[Array | np.ndarray, "rows *columns"],
+    ) -> "Regression":
         """Factorise the kernel matrix at this temperature."""
         return cls(jnp.linalg.cholesky(kernel + temperature * jnp.eye(len(labels))), labels)
 
-    def solve(self, right: Float[Array, "rows *columns"]) -> Float[Array, "rows *columns"]:
+    def solve(self, right: Float[Array | np.ndarray, "rows *columns"]) -> Float[Array, "rows *columns"]:
         """Return $(K + T I)^{-1}$ times a vector or matrix."""
         return cho_solve((self.factor, True), right)
 
-    def whiten(self, right: Float[Array, "rows *columns"]) -> Float[Array, "rows *columns"]:
+    def whiten(self, right: Float[Array | np.ndarray, "rows *columns"]) -> Float[Array, "rows *columns"]:
         """Return $C^{-1}$ times a vector or matrix, with the Cholesky factor $C$ of $K + T I$."""
         return solve_triangular(self.factor, right, lower=True)
 
@@ -64,7 +69,8 @@ class Regression(NamedTuple):
 
         The log density of the labels is $-\frac12$ of this, minus $\frac12 \ln 2\pi$ per row.
         """
-        return self.logdet + self.labels @ self.solve(self.labels)
+        columns = self.labels.size // len(self.labels)
+        return columns * self.logdet + jnp.vdot(self.labels, self.solve(self.labels))
 
     def predict(self, cross: Float[Array, "rows tests"], prior: Float[Array, " tests"]) -> Prediction:
         """Mean (9) and variance (30) of the output at test inputs.

@@ -1,0 +1,100 @@
+"""Networks fitted to some examples, whose heads get scores: by the saddle point along paths, or without paths."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from statmech_attention import checks
+from statmech_attention.model import AttentionedInputs
+from statmech_attention.pruning.features import fitted_features
+from statmech_attention.pruning.gates import head_kernels, head_worth, scale_and_temperature
+from statmech_attention.pruning.heads import keep_heads
+from statmech_attention.theory import Problem, Solution, kernel_without_paths, log_evidence, solve, solve_sweep
+from statmech_attention.theory.kernels import DEFINITIONS, head_scores
+from statmech_attention.theory.regression import Regression
+from statmech_attention.theory.solution import raise_unless_converged
+from statmech_attention.theory.token_solution import inputs_of
+
+TEMPERATURES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+_TOLERANCE = 1e-5  # of the action's gradient: scores of real heads were right to seven digits then
+
+
+class Fitted(NamedTuple):
+    """A network fitted to some examples of a problem: scores if it has all heads, and outputs for other examples."""
+
+    temperature: float
+    scores: Callable[[], Float[np.ndarray, " heads"]]
+    outputs: Callable[[np.ndarray], Float[np.ndarray, "examples *outputs"]]
+
+
+# Fits to examples, given by number, with all heads or those of these numbers.
+Fit = Callable[..., Fitted]
+
+
+def along_paths(problem: Problem, directions: int, definition: str) -> Fit:
+    """Fits at the saddle point, on principal components; scores are those of its order parameter."""
+    labels = np.asarray(problem.labels)
+    checks.choice("definition", definition, DEFINITIONS)
+
+    def fit(train, kept=None) -> Fitted:
+        network = problem.attentioned if kept is None else keep_heads(problem.attentioned, kept)
+
+        def seen(examples):
+            return AttentionedInputs(network.values[examples], network.layers)
+
+        _, paths, width = network.values.shape
+        features = fitted_features(seen(train), min(directions, width, len(train) * paths - 1))
+        solution = _solved(problem.replace(attentioned=features.of(seen(train)), labels=labels[train]))
+
+        def scores():
+            found = head_scores(solution.order_parameter, layers=network.layers, definition=definition)
+            return np.asarray(found)
+
+        def outputs(test):
+            return np.asarray(solution.predict(features.of(seen(test))).mean)
+
+        return Fitted(float(solution.problem.temperature), scores, outputs)
+
+    return fit
+
+
+def _solved(problem: Problem) -> Solution:
+    """The saddle point at the temperature given, or at that of the largest evidence."""
+    if problem.temperature is not None:
+        return solve(problem, tolerance=_TOLERANCE)
+    options: Any = {"temperatures": TEMPERATURES, "tolerance": _TOLERANCE, "throw": False}
+    found = solve_sweep(problem, widths=[problem.width], **options)[0]
+    evidence = np.where(found.converged, log_evidence(found), -np.inf)
+    best = found[int(np.argmax(evidence))]
+    raise_unless_converged(best)
+    return best
+
+
+def without_paths(problem: Problem, definition: str) -> Fit:
+    """Fits of the kernel of infinite width, its scale by the evidence; scores are what heads are worth to it."""
+    by_removal = checks.choice("definition", definition, ("derivative", "removal")) == "removal"
+    inputs, labels = inputs_of(problem), np.asarray(problem.labels)
+    whole = kernel_without_paths(inputs, inputs, variance=problem.variance)
+    heads = head_kernels(inputs, inputs, variance=problem.variance)
+
+    def fit(train, kept=None) -> Fitted:
+        kernel, within = whole, np.ix_(train, train)
+        if kept is not None:
+            network = keep_heads(inputs, kept)
+            kernel = kernel_without_paths(network, network, variance=problem.variance)
+        known, targets = kernel[within], labels[train]
+        scale, temperature = scale_and_temperature(known, targets.reshape(len(train), -1), problem.temperature)
+
+        def scores():
+            worth = head_worth(known, heads[:, *within], targets, temperature=problem.temperature)
+            return worth.losses if by_removal else worth.slopes
+
+        def outputs(test):
+            solved = Regression.of(scale * known, temperature, targets).solve(targets)
+            return scale * kernel[np.ix_(test, train)] @ np.asarray(solved)
+
+        return Fitted(temperature, scores, outputs)
+
+    return fit
