@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.sampling._bartlett import normal_count, order_parameters_of_normals
-from statmech_attention.sampling._hamiltonian import Point, acceptance, evaluated, leap, where
+from statmech_attention.sampling._hamiltonian import Point, evaluated, moved
 from statmech_attention.sampling._outputs import CrossKernels, output
 from statmech_attention.theory.coordinates import FactorShapes
 from statmech_attention.theory.energies import PairEnergy
@@ -68,13 +68,8 @@ def annealed(
     at = partial(evaluated, potential, None)
     key, first = jax.random.split(key)
     positions = jax.random.normal(first, (replicates * particles, normal_count(widths, factors)))
-    begin = Swarm(
-        key,
-        jnp.zeros(()),
-        map_factorisations(at, positions),
-        jnp.zeros(replicates),
-        jnp.full((), _ANGLE),
-    )
+    points, angle = map_factorisations(at, positions), jnp.full((), _ANGLE)
+    begin = Swarm(key, jnp.zeros(()), points, jnp.zeros(replicates), angle)
     end = jax.lax.while_loop(lambda swarm: swarm.beta < 1, partial(_step, at=at), begin)
     values = map_factorisations(found, end.points.position)
     means = jax.tree.map(lambda one: one.reshape(replicates, particles, *one.shape[1:]).mean(axis=1), values)
@@ -129,15 +124,6 @@ def _moved(key_and_point, at, beta, angle):
     """A particle after a trajectory of random length, and the chance to accept it."""
     key, point = key_and_point
     push, length, luck = jax.random.split(key, 3)
-    momentum = jax.random.normal(push, point.position.shape)
     leaps = jax.random.randint(length, (), 1, jnp.ceil(jnp.minimum(jnp.pi / 2 / angle, _MOST_LEAPS)).astype(int) + 1)
-
-    def total(point, momentum):
-        return beta * point.value + 0.5 * (point.position @ point.position + momentum @ momentum)
-
-    def one(_, moving):
-        return leap(angle, lambda there: beta * there.gradient, at, *moving)
-
-    end, last = jax.lax.fori_loop(0, leaps, one, (point, momentum))
-    chance = acceptance(total(end, last) - total(point, momentum))
-    return where(jax.random.uniform(luck) < chance, end, point), chance
+    point, chance, _ = moved(push, luck, point, at, beta, angle, leaps)
+    return point, chance

@@ -120,6 +120,26 @@ def leap(part, force: Callable, at: Callable, point: Point, momentum: Float[Arra
     return end, turned - 0.5 * part * force(end)
 
 
+def moved(push_key, luck_key, point: Point, at: Callable, beta, part, leaps):
+    r"""A point of $-\ln p(z) = |z|^2 / 2 + \beta V(z)$ after a trajectory, if that is accepted.
+
+    `at` evaluates $V$, and each leap turns by the angle `part`. With the point come the chance that
+    it was accepted, and the change of energy.
+    """
+    momentum = jax.random.normal(push_key, point.position.shape)
+
+    def total(point, momentum):
+        return beta * point.value + 0.5 * (point.position @ point.position + momentum @ momentum)
+
+    def step(_, moving):
+        return leap(part, lambda there: beta * there.gradient, at, *moving)
+
+    end, last_momentum = jax.lax.fori_loop(0, leaps, step, (point, momentum))
+    change = total(end, last_momentum) - total(point, momentum)
+    chance = acceptance(change)
+    return where(jax.random.uniform(luck_key) < chance, end, point), chance, change
+
+
 def acceptance(change: Float[Array, ""]) -> Float[Array, ""]:
     """The chance to accept a change of energy: none where it is not a number."""
     return jnp.exp(-jnp.maximum(jnp.where(jnp.isnan(change), jnp.inf, change), 0.0))

@@ -20,11 +20,10 @@ from statmech_attention.sampling._chains import Transition
 from statmech_attention.sampling._hamiltonian import (
     SPREAD,
     Point,
-    acceptance,
     diverges,
     evaluated,
     first_average,
-    leap,
+    moved,
     number_of_steps,
     update_average,
     where,
@@ -78,14 +77,14 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
             move_key, rung = key_and_rung
             return _move(move_key, rung, at, turn, adapting)
 
-        moved, numbers = map_factorisations(move, (jnp.stack(move_keys), state.rungs))
-        order, chances = _exchange(exchange_key, moved, state.iteration)
-        points = jax.tree.map(lambda leaf: leaf[order], moved.point)
+        after, numbers = map_factorisations(move, (jnp.stack(move_keys), state.rungs))
+        order, chances = _exchange(exchange_key, after, state.iteration)
+        points = jax.tree.map(lambda leaf: leaf[order], after.point)
         iteration, refused = state.iteration + 1, state.refused + 1 - chances
         # At an eighth, a quarter and a half of the warm-up the rungs are placed anew.
         anew = (iteration == warmup // 8) | (iteration == warmup // 4) | (iteration == warmup // 2)
-        betas = jnp.where(anew, _even(moved.beta, refused), moved.beta)
-        ladder = Ladder(key, Rung(betas, points, moved.average), jnp.where(anew, 0.0, refused), iteration)
+        betas = jnp.where(anew, _even(after.beta, refused), after.beta)
+        ladder = Ladder(key, Rung(betas, points, after.average), jnp.where(anew, 0.0, refused), iteration)
         posterior = {name: numbers[name][0] for name in ("diverging", "acceptance")}
         return ladder, {"steps": numbers["steps"].sum(), **posterior, "exchanged": chances.mean()}
 
@@ -100,20 +99,9 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
 def _move(key, rung: Rung, at: Callable, turn: float, adapting):
     """A rung after a trajectory, and the numbers of the trajectory."""
     push_key, angle_key, luck_key = jax.random.split(key, 3)
-    momentum = jax.random.normal(push_key, rung.point.position.shape)
     angle = turn * (1 + SPREAD * jax.random.uniform(angle_key, minval=-1.0))
     steps = number_of_steps(angle, rung.average, adapting, _MOST_STEPS)
-
-    def step(_, moving):
-        return leap(angle / steps, lambda point: rung.beta * point.gradient, at, *moving)
-
-    def total(point, momentum):
-        return rung.beta * point.value + 0.5 * (point.position @ point.position + momentum @ momentum)
-
-    end, last_momentum = jax.lax.fori_loop(0, steps, step, (rung.point, momentum))
-    change = total(end, last_momentum) - total(rung.point, momentum)
-    chance = acceptance(change)
-    point = where(jax.random.uniform(luck_key) < chance, end, rung.point)
+    point, chance, change = moved(push_key, luck_key, rung.point, at, rung.beta, angle / steps, steps)
     average = where(adapting, update_average(_ACCEPTANCE - chance, rung.average), rung.average)
     return Rung(rung.beta, point, average), {"steps": steps, "diverging": diverges(change), "acceptance": chance}
 
