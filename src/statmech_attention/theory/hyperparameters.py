@@ -84,19 +84,15 @@ def maximise_evidence(
     Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; the gradient is
     ours.
     """
-    problem, chosen = need_problem(problem, "width"), checked_names(chosen)
-    problem = problem if problem.temperature is not None else problem.replace(temperature=0.1)
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
-    places = _free_variances(problem.architecture) if "variance" in chosen else ()
-    numbers = {"temperature": problem.temperature} if "temperature" in chosen else {}
-    numbers |= {f"variance[{place}]": problem.variance[place] for place in places}
-    names, start = list(numbers), list(numbers.values())
+    problem = need_problem(problem, "width")
+    problem, names, logs, bounds = searched(problem, chosen, _free_variances(problem.architecture))
     fewer = problem.reduce()
-    trials = [minima(_at(fewer, names, start), tolerance=tolerance)[0]]
+    trials = [minima(fewer, tolerance=tolerance)[0]]
 
     def value(logs):
-        solution = solve(_at(fewer, names, jnp.exp(logs)), start=trials[-1], tolerance=tolerance, throw=False)
+        solution = solve(at_logs(fewer, names, logs), start=trials[-1], tolerance=tolerance, throw=False)
         return log_evidence(solution), solution
 
     def loss(logs):
@@ -106,11 +102,10 @@ def maximise_evidence(
         return -float(top), -np.asarray(slopes)
 
     options = {"maxiter": checks.whole("max_steps", max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
-    logs, bounds = np.log(start), np.log([RANGES[name.partition("[")[0]] for name in names])
     while True:
         logs = minimize(loss, logs, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
         end = loss(logs)
-        lowest = minima(_at(fewer, names, np.exp(logs).tolist()), tolerance=tolerance)[0]
+        lowest = minima(at_logs(fewer, names, logs), tolerance=tolerance)[0]
         if lowest.action > trials[-1].action - _LOWER:
             if lowest.action < trials[-1].action + _LOWER:  # it is the same one, and known by its starts
                 trials[-1] = replace(trials[-1], start=lowest.start, starts=lowest.starts)
@@ -121,7 +116,7 @@ def maximise_evidence(
 def _maximum_at(logs, end, bounds, problem: Problem, names, trials: list[Solution]) -> EvidenceMaximum:
     """The maximum where the search ended; raise `NotConverged` if that is on a slope within the ranges."""
     top, slopes = -end[0], -end[1]
-    solution = replace(trials[-1], problem=_at(problem, names, np.exp(logs).tolist()))
+    solution = replace(trials[-1], problem=at_logs(problem, names, logs))
     low = np.isclose(logs, bounds[:, 0], rtol=0, atol=1e-9)
     high = np.isclose(logs, bounds[:, 1], rtol=0, atol=1e-9)
     steepest = np.max(np.abs(np.where((low & (slopes < 0)) | (high & (slopes > 0)), 0.0, slopes)))
@@ -136,16 +131,26 @@ def _maximum_at(logs, end, bounds, problem: Problem, names, trials: list[Solutio
     return EvidenceMaximum(solution, top, dict(zip(names, slopes.tolist(), strict=True)), at_bound)
 
 
-def checked_names(chosen: str | Sequence[str]) -> tuple[str, ...]:
-    """The names of what is chosen, at least one."""
-    names = (chosen,) if isinstance(chosen, str) else tuple(chosen)
-    if not names:
+def searched(problem: Problem, chosen: str | Sequence[str], free: Sequence[int]):
+    """What is searched: the problem where it begins, names of the numbers, their logarithms there, and their ranges.
+
+    Of the variances those in the `free` places can be chosen, by the names "variance[0]", ..
+    """
+    kinds = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    if not kinds:
         raise ValueError('chosen: wanted "temperature", "variance" or both, got none. To choose nothing, use solve.')
-    return tuple(checks.choice("chosen", name, tuple(RANGES)) for name in names)
+    kinds = tuple(checks.choice("chosen", kind, tuple(RANGES)) for kind in kinds)
+    problem = problem if problem.temperature is not None else problem.replace(temperature=0.1)
+    numbers = {"temperature": problem.temperature} if "temperature" in kinds else {}
+    if "variance" in kinds:
+        numbers |= {f"variance[{place}]": problem.variance[place] for place in free}
+    bounds = np.log([RANGES[name.partition("[")[0]] for name in numbers])
+    return problem, list(numbers), np.log(list(numbers.values())), bounds
 
 
-def _at(problem: Problem, names, numbers) -> Problem:
-    """The problem with these numbers, by name."""
+def at_logs(problem: Problem, names: Sequence[str], logs) -> Problem:
+    """The problem with the numbers of these names and logarithms."""
+    numbers = np.exp(logs) if checks.concrete(logs) else jnp.exp(logs)
     given = dict(zip(names, numbers, strict=True))
     variance = tuple(given.get(f"variance[{place}]", one) for place, one in enumerate(problem.variance))
     return problem.replace(temperature=given.get("temperature", problem.temperature), variance=variance)

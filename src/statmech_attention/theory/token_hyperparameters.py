@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from statmech_attention.theory.hyperparameters import RANGES, checked_names
+from statmech_attention.theory.hyperparameters import RANGES, at_logs, searched
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.token_solution import TokenSolution
 from statmech_attention.theory.without_paths import followed, solve_without_paths
@@ -46,30 +46,19 @@ def maximise_evidence_without_paths(
     """
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
-    names = checked_names(chosen)
-    problem = need_problem(problem, "width", tokens=True)
-    problem = problem if problem.temperature is not None else problem.replace(temperature=0.1)
-    bounds = np.log([RANGES[name] for name in names])
-    logs = np.log([{"temperature": problem.temperature, "variance": problem.variance[0]}[name] for name in names])
+    problem, names, logs, bounds = searched(need_problem(problem, "width", tokens=True), chosen, (0,))
+    search = {"method": "L-BFGS-B", "bounds": bounds, "options": {"gtol": _STEEPEST, "ftol": 1e-15}}
     for _ in range(_ROUNDS):
-        options = {"directions": directions, "change": change, "throw": False}
-        trials = [solve_without_paths(_at(problem, names, logs), **options)]  # type: ignore[arg-type]
+        start = at_logs(problem, names, logs)
+        trials = [solve_without_paths(start, directions=directions, change=change, throw=False)]
 
         def loss(logs, trials=trials):
-            trials.append(followed(trials[-1], _at(problem, names, logs)))
+            trials.append(followed(trials[-1], at_logs(problem, names, logs)))
             slopes = trials[-1].evidence_slopes()
-            steep = {"temperature": slopes["temperature"], "variance": slopes["variance"][0]}
+            steep = {"temperature": slopes["temperature"], "variance[0]": slopes["variance"][0]}
             return -trials[-1].log_evidence, -np.exp(logs) * [float(steep[name]) for name in names]
 
-        last, options = logs, {"gtol": _STEEPEST, "ftol": 1e-15}
-        logs = minimize(loss, logs, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+        last, logs = logs, minimize(loss, logs, jac=True, **search).x
         if np.max(np.abs(logs - last)) < _SAME:
             break
-    return solve_without_paths(_at(problem, names, logs), directions=directions, change=change, throw=throw)
-
-
-def _at(problem: Problem, names, logs) -> Problem:
-    """The problem with these numbers, by name."""
-    given = dict(zip(names, np.exp(logs).tolist(), strict=True))
-    variance = (given.get("variance", problem.variance[0]), *problem.variance[1:])
-    return problem.replace(temperature=given.get("temperature", problem.temperature), variance=variance)
+    return solve_without_paths(at_logs(problem, names, logs), directions=directions, change=change, throw=throw)
