@@ -28,10 +28,9 @@ from jaxtyping import Array, Float
 
 from statmech_attention.theory.regression import Regression
 
-_LARGEST_DOUBLE = (
-    2**22
-)  # entries of the matrices of a dense Hessian; of larger ones its products are in single precision
-_LARGEST_INPUTS = 2**19  # entries of the inputs; of larger ones the Hessian's products are in single precision
+# Of larger arrays the Hessian's products are in single precision.
+_LARGEST_DOUBLE = 2**22  # entries of the matrices of a dense Hessian
+_LARGEST_INPUTS = 2**19  # entries of the inputs
 
 
 class Slopes(NamedTuple):
@@ -73,10 +72,8 @@ class Energy(ABC):
         value, slope = jax.value_and_grad(self.value)(overlap)
         return value, 0.5 * (slope + slope.T), overlap
 
-    def slope_change(
-        self, known: Any, change: Float[Array, "paths paths"], exact: bool = False
-    ) -> Float[Array, "paths paths"]:
-        """The change of the slope with $U$: products with the curvature, `exact` in double precision."""
+    def slope_change(self, known: Any, change: Float[Array, "paths paths"]) -> Float[Array, "paths paths"]:
+        """The change of the slope with $U$: products with the curvature."""
         found = jax.jvp(jax.grad(self.value), (known,), (change,))[1]
         return 0.5 * (found + found.T)
 
@@ -154,10 +151,10 @@ class FeatureEnergy(_KernelEnergy):
         slope = _between_paths(self.inputs, jnp.tensordot(inverse, self.inputs, 1)) - pulled.T @ pulled
         return self.nats(regression), self.scale * slope, inverse
 
-    def slope_change(self, known, change, exact=False):
+    def slope_change(self, known, change):
         """By two products with the inputs, in single precision if these are large."""
-        rows, single = len(self.labels), self.inputs.size > _LARGEST_INPUTS and not exact
-        precision = jnp.float32 if single else self.inputs.dtype
+        rows = len(self.labels)
+        precision = jnp.float32 if self.inputs.size > _LARGEST_INPUTS else self.inputs.dtype
         inputs, inverse = self.inputs.astype(precision), known.astype(precision)
         solved, scale = (known @ self.labels).astype(precision), self.scale.astype(precision)
         moved = (inputs @ change.astype(precision)).reshape(rows, -1)

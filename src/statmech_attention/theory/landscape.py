@@ -7,7 +7,6 @@ taken in $U$ by the energy, and carried to the coordinates by the small map poin
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -114,16 +113,14 @@ class Action:
         value = entropy(point, self.shares, self.factors) + self.weight * nats
         return value, jax.grad(self._linear(slope))(point), Factored(point, slope, known, nats)
 
-    def product(
-        self, vector: Float[Array, " coordinates"], curvature: Factored, exact: bool = False
-    ) -> Float[Array, " coordinates"]:
+    def product(self, vector: Float[Array, " coordinates"], curvature: Factored) -> Float[Array, " coordinates"]:
         """The Hessian times a vector, for about two gradients."""
-        (_, change), (_, pull) = (
-            jax.jvp(self.overlap, (curvature.point,), (vector,)),
-            jax.vjp(self.overlap, curvature.point),
-        )
-        (through_energy,) = pull(self.weight * self.energy.slope_change(curvature.known, change, exact))
-        return through_energy + jax.jvp(jax.grad(self._linear(curvature.slope)), (curvature.point,), (vector,))[1]
+        at, along = (curvature.point,), (vector,)
+        _, change = jax.jvp(self.overlap, at, along)
+        _, pull = jax.vjp(self.overlap, *at)
+        (through_energy,) = pull(self.weight * self.energy.slope_change(curvature.known, change))
+        _, through_map = jax.jvp(jax.grad(self._linear(curvature.slope)), at, along)
+        return through_energy + through_map
 
     def potential(self, point: Float[Array, " coordinates"], weight=1.0) -> Float[Array, ""]:
         r"""$-\ln p$ of a point up to a constant, (C1), with labels of this weight; quick where a sampler needs it."""
@@ -136,8 +133,4 @@ class Action:
 
     def _linear(self, slope):
         """The entropy and the energy linearised in U, for the gradient and the map's Hessian."""
-        return partial(_linear, slope=slope, action=self)
-
-
-def _linear(point, slope, action: Action):
-    return entropy(point, action.shares, action.factors) + jnp.sum(slope * action.overlap(point))
+        return lambda point: entropy(point, self.shares, self.factors) + jnp.sum(slope * self.overlap(point))
