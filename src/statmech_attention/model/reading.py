@@ -9,7 +9,7 @@ import numpy as np
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, double_arrays
 from statmech_attention.model.listening import Run, places, tensors
-from statmech_attention.model.trials import ELSE, TOLERANCE, Residuals, rows_needed, said, tried
+from statmech_attention.model.trials import ELSE, TOLERANCE, Residuals, Trial, in_double, rows_needed, said
 
 
 def attention_from_transformers(
@@ -159,8 +159,12 @@ def _residuals(model, batch, found, where, chosen, whole: bool, mask) -> list[Re
         for name, one in _asked(torch, model, batch).items()
     }
     first = 0 if whole or 0 in chosen and len(where) == len(found.hidden_states) - 1 else min(chosen) + 1
-    links = list(range(first, max(chosen) + 1 + whole))
-    return tried(torch, model, given, where, chosen, links, np.concatenate([counted] * times))
+    links, counted = list(range(first, max(chosen) + 1 + whole)), np.concatenate([counted] * times)
+
+    def residuals(model, ask):
+        return Trial(torch, model, ask, where, chosen, links, counted).residuals()
+
+    return in_double(torch, model, given, residuals)
 
 
 def _check_residuals(one: Residuals) -> None:

@@ -3,6 +3,7 @@
 import copy
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from statmech_attention.model.trials import (
     carried,
     changed,
     changing,
-    floating,
+    in_double,
     mixing,
     reaches,
     said,
@@ -69,7 +70,7 @@ def attention_from_torch(
     if test:
         for layer in chosen:
             _check_sum(torch, layer, calls[layer].module)
-        _check_links(torch, model, inputs, options, (calls, entered), chosen)
+        _check_links(torch, model, inputs, options, chosen, bool(entered))
     tokens = (entered or [calls[0].value])[0]
     tokens = tokens if calls[0].batch_first else tokens.transpose(0, 1)
     return ReadAttention(*double_arrays(tokens, [one.matrix for one in wanted]), _padding(calls, wanted))
@@ -117,35 +118,22 @@ def _listened(torch, model, inputs, options, before: tuple | None = None) -> tup
         entered.append(changed(before[1][0], changing(tokens.shape[:2])) if before else tokens)
         return (entered[0], *others), {name: one for name, one in options.items() if name != "src"}
 
-    hooks = []
-    for module in model.modules():
-        if isinstance(module, torch.nn.MultiheadAttention):
-            hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
-            hooks.append(module.register_forward_hook(hear, with_kwargs=True))
-        elif isinstance(module, torch.nn.TransformerEncoderLayer):
-            hooks.append(module.register_forward_pre_hook(enter, with_kwargs=True))
     inputs, first = torch.as_tensor(inputs).clone(), next(model.parameters(), torch.zeros(1))
     inputs = inputs.to(first.device, first.dtype if inputs.is_floating_point() else None)
     if inputs.is_floating_point():
         inputs.requires_grad_()
-    fused = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            model(*(inputs,) * (3 if isinstance(model, torch.nn.MultiheadAttention) else 1), **tensors(torch, options))
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fused)
-        for hook in hooks:
-            hook.remove()
+    fused = torch.backends.mha
+    with ExitStack() as stack, torch.inference_mode(False), torch.enable_grad():
+        for module in model.modules():
+            if isinstance(module, torch.nn.MultiheadAttention):
+                stack.callback(module.register_forward_pre_hook(ask, with_kwargs=True).remove)
+                stack.callback(module.register_forward_hook(hear, with_kwargs=True).remove)
+            elif isinstance(module, torch.nn.TransformerEncoderLayer):
+                stack.callback(module.register_forward_pre_hook(enter, with_kwargs=True).remove)
+        stack.callback(fused.set_fastpath_enabled, fused.get_fastpath_enabled())
+        fused.set_fastpath_enabled(False)
+        model(*(inputs,) * (3 if isinstance(model, torch.nn.MultiheadAttention) else 1), **tensors(torch, options))
     return calls, entered
-
-
-def _twice(torch, model, inputs, options) -> tuple[tuple, tuple]:
-    """Two runs in double precision, the second with half of the tokens changed."""
-    model = copy.deepcopy(model).double().requires_grad_()
-    options = {name: one.double() if floating(torch, one) else one for name, one in tensors(torch, options).items()}
-    first = _listened(torch, model, inputs, options)
-    return first, _listened(torch, model, inputs, options, before=first)
 
 
 def _check_calls(calls: list) -> None:
@@ -170,17 +158,19 @@ def _check_sum(torch, layer: int, module) -> None:
         )
 
 
-def _check_links(torch, model, inputs, options, run: tuple, chosen) -> None:
+def _check_links(torch, model, inputs, options, chosen, in_layers: bool) -> None:
     """Raise ValueError unless the values of each attention depend, token by token, on the output of the one before."""
     links = list(range(min(chosen) + 1, max(chosen) + 1))
-    ahead = [0] if run[1] and min(chosen) == 0 else []  # a layer's own part before its attention counts
+    ahead = [0] if in_layers and min(chosen) == 0 else []  # a layer's own part before its attention counts
     if not links + ahead:
         return
-    try:
-        (calls, entered), (others, _) = _twice(torch, model, inputs, options)
-    except RuntimeError:  # a part that does not work in double precision
-        calls, entered = run
-        others, _ = _listened(torch, copy.deepcopy(model).requires_grad_(), inputs, options, before=run)
+
+    def twice(model, options):
+        """The second time half of the tokens are changed."""
+        before = _listened(torch, model, inputs, options)
+        return *before, _listened(torch, model, inputs, options, before)[0]
+
+    calls, entered, others = in_double(torch, model, tensors(torch, options), twice)
     for link in reversed(links):
         if not reaches(torch, calls[link - 1].output, calls[link].value):
             _check_link(link, np.inf)

@@ -5,6 +5,7 @@ three further forward passes and three backward ones.
 """
 
 import copy
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ class Residuals(NamedTuple):
     tokens: float
 
 
-def unexplained(matrices, sizes, outputs, counted, skip: bool = False) -> float:
+def unexplained(matrices, sizes, outputs, counted, skip: bool = False) -> tuple[float, bool]:
     r"""Return the share of outputs $y_t$ that is no $\sum_{hk} u_{hk} \sum_s \Omega^h_{st} c_{sk} + b$, held out.
 
     For tokens $x_s = \sum_k c_{sk} \delta_k$ along a few directions, $u_{hk} = M_h \delta_k$ are fixed
@@ -47,12 +48,10 @@ def unexplained(matrices, sizes, outputs, counted, skip: bool = False) -> float:
         sizes: $c$, `(examples, tokens, directions)`.
         outputs: `(examples, tokens, features)`.
         counted: `(examples, tokens)`, true for a token.
+
+    Returns:
+        The share, and whether each feature has to do with one of several heads alone.
     """
-    return _fit(matrices, sizes, outputs, counted, skip)[0]
-
-
-def _fit(matrices, sizes, outputs, counted, skip: bool = False) -> tuple[float, bool]:
-    """The share that is unexplained, and whether each feature has to do with one of several heads alone."""
     examples, heads, tokens, _ = matrices.shape
     seen = np.einsum("ehst,esk->ethk", matrices, sizes).reshape(examples, tokens, -1)
     parts = [seen, np.swapaxes(matrices.sum(axis=2), 1, 2), np.ones((examples, tokens, 1)), *([sizes] if skip else [])]
@@ -157,7 +156,8 @@ def by_itself(torch, module) -> float:
         if matrices.shape[-2:] != (7, 7):  # as with keys of zeros: such matrices are refused later
             return 0.0
         output = output if module.batch_first else output.transpose(0, 1)
-        shares.append(unexplained(matrices.mT.cpu().numpy(), sizes, output.cpu().numpy(), np.ones(shape, bool)))
+        share, _ = unexplained(matrices.mT.cpu().numpy(), sizes, output.cpu().numpy(), np.ones(shape, bool))
+        shares.append(share)
         change_weights(torch, module)
     return max(shares)
 
@@ -167,8 +167,22 @@ def said(share: float) -> str:
     return f"{100 * min(share, 1):.3g} %"
 
 
-def tried(torch, model, ask: dict, where: list, layers: list[int], links: list[int], counted) -> list[Residuals]:
-    """Return the residuals of attentions of a model of Hugging Face, in double precision if it can.
+def in_double(torch, model, ask: dict, run: Callable):
+    """Return `run(model, ask)` for a copy of a model and its arguments in double precision, in single if that fails."""
+    for cast in (torch.float64, torch.float32):
+        other = copy.deepcopy(model).to(cast).requires_grad_(True)  # so that the tokens have a gradient
+        given = {name: one.to(cast) if _floating(torch, one) else one for name, one in ask.items()}
+        try:
+            return run(other, given)
+        except RuntimeError:  # a part that does not work in double precision
+            if cast is torch.float32:
+                raise
+    return None
+
+
+class Trial:
+    """Three runs of a model of Hugging Face: as it is; with random tokens entering each attention; the same
+    with other weights, which the model is left with.
 
     Args:
         ask: arguments of the run, tensors of all examples.
@@ -178,19 +192,6 @@ def tried(torch, model, ask: dict, where: list, layers: list[int], links: list[i
             tokens, and the output of the model counts as one after the last.
         counted: `(examples, tokens)`, true for a token.
     """
-    for cast in (torch.float64, torch.float32):
-        other = copy.deepcopy(model).to(cast).requires_grad_(True)  # so that the tokens have a gradient
-        given = {name: one.to(cast) if floating(torch, one) else one for name, one in ask.items()}
-        try:
-            return _Trial(torch, other, given, where, layers, links, counted).residuals()
-        except RuntimeError:  # a part that does not work in double precision
-            if cast is torch.float32:
-                raise
-    return []
-
-
-class _Trial:
-    """Three runs: as it is; with random tokens entering each attention; the same with other weights."""
 
     def __init__(self, torch, model, ask, where, layers, links, counted):
         self.torch, self.model, self.ask, self.where = torch, model, ask, where
@@ -208,13 +209,15 @@ class _Trial:
         outside = {layer: self._outside(layer, run) for layer in self.layers}
         change_weights(self.torch, self.model)
         others, _ = self._at_random(run, change=False)
-        rows = {}
-        for layer in self.layers:
-            (values, *_), (heads, _, beside) = found[layer], others[layer]
-            rows[layer] = [max(values, outside[layer]) if beside else values, heads, 0.0]
-        for link, share in across.items():
-            rows.setdefault(link, [0.0, 0.0, 0.0])[2] = share
-        return [Residuals(layer, *rows[layer]) for layer in sorted(rows)]
+        residuals = []
+        for layer in sorted({*self.layers, *across}):
+            values = heads = 0.0
+            if layer in self.layers:
+                values, *_ = found[layer]
+                heads, _, beside = others[layer]
+                values = max(values, outside[layer]) if beside else values
+            residuals.append(Residuals(layer, values, heads, across.get(layer, 0.0)))
+        return residuals
 
     def _as_it_is(self) -> Run:
         """The first run, whose graph is cut where an attention is left."""
@@ -227,7 +230,7 @@ class _Trial:
             self.left[layer] = self._turned(tokens).detach().requires_grad_()
             return self._turned_back(self.left[layer], tokens)
 
-        real = {name: one.detach().requires_grad_() for name, one in self.ask.items() if floating(self.torch, one)}
+        real = {name: one.detach().requires_grad_() for name, one in self.ask.items() if _floating(self.torch, one)}
         with (
             self.torch.enable_grad(),
             Run(self.torch, self.where, enter=enter, leave=leave).listening(self.model, products=True) as run,
@@ -332,7 +335,7 @@ class _Trial:
                 at_end = kind == "end" or any(result is end for other, _, end in inside if other == "end")
                 if kind == "norm" and not at_end:
                     continue
-                share, beside = _fit(matrices, entering, one, self.counted, skip=kind == "norm")
+                share, beside = unexplained(matrices, entering, one, self.counted, skip=kind == "norm")
                 found.append((share, which, beside))
         return min(found, key=lambda one: one[0])
 
@@ -354,6 +357,6 @@ def change_weights(torch, model) -> None:
             one += one.square().mean().sqrt().clamp_min(least) * noise
 
 
-def floating(torch, one) -> bool:
+def _floating(torch, one) -> bool:
     """True for a tensor of real numbers."""
     return torch.is_tensor(one) and one.is_floating_point()
