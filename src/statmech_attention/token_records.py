@@ -51,14 +51,12 @@ def arrays_of_solution(solution: TokenSolution) -> dict[str, np.ndarray]:
 def solution_of_arrays(found: dict[str, np.ndarray], problem: Problem) -> TokenSolution:
     """The solution of a problem with these arrays; its regression is made again."""
     layers = len(inputs_of(problem).chain.layers)
-    levels = tuple(
-        Level(**{name: found.get(f"level_{place}_{name}") for name in Level._fields})  # type: ignore[arg-type]
-        for place in range(layers)
-    )
+    levels = tuple(Level(*(found[f"level_{place}_{name}"] for name in Level._fields)) for place in range(layers))
     columns, images, values = (tuple(found[f"{name}_{place}"] for place in range(layers + 1)) for name in _LEVELS)
     ranked = Ranked(columns, images, values, float(found["total"]), found["kernel"], levels)
-    parts = (found.get(f"point_{name}") for name in Point._fields)
-    point = Point(*(None if one is None else jnp.asarray(one) for one in parts))  # type: ignore[arg-type]
+    shift = found.get("point_shift")
+    coordinates = jnp.asarray(found["point_outputs"]), jnp.asarray(found["point_factor"])
+    point = Point(*coordinates, None if shift is None else jnp.asarray(shift))
     numbers: dict[str, Any] = {name: found[name].item() for name in _NUMBERS}
     features = ranked.first(numbers["directions"], inputs_of(problem))
     regression = excess_action(point, numbers_of(problem), features)[1]

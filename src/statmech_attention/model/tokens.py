@@ -88,21 +88,17 @@ class TokenInputs:
                 value matrices are not one for every head.
         """
         smaller, parts = self.chain.keep(kept)
-        scales = []
-        for layer, part in zip(self.chain.layers, parts, strict=True):
-            old, new = (_coefficients(one) for one in (layer, part.layer))
-            if not all(_is_diagonal(one) for one in (old, new)):
-                raise ValueError(f"layers: wanted one value matrix per head, got {self.chain.shorthand}.")
-            scales.append((list(part.branches), np.diagonal(new) / np.diagonal(old)[list(part.branches)]))
-        groups = tuple(
-            group._replace(
-                maps=tuple(
-                    one[:, branches] * scale[:, None, None]
-                    for one, (branches, scale) in zip(group.maps, scales, strict=True)
-                )
-            )
-            for group in self.groups
-        )
+        branches = [list(part.branches) for part in parts]
+        gains = [
+            _gains(part.layer) / _gains(layer)[left]
+            for part, layer, left in zip(parts, self.chain.layers, branches, strict=True)
+        ]
+
+        def of_smaller(maps):
+            left = zip(maps, branches, gains, strict=True)
+            return tuple(layer[:, some] * gain[:, None, None] for layer, some, gain in left)
+
+        groups = tuple(group._replace(maps=of_smaller(group.maps)) for group in self.groups)
         return replace(self, chain=smaller, groups=groups)
 
     def per_example(self, rows: Float[np.ndarray, "rows *columns"]) -> Float[np.ndarray, "examples *columns"]:
@@ -122,23 +118,19 @@ class TokenInputs:
         """The entry of its example for every row."""
         return np.repeat(examples[self.order], np.diff(self.starts, append=len(self.weights)), axis=0)
 
-    def blocks(self, at_once: int) -> Iterator[tuple[slice, "TokenInputs"]]:
-        """The rows of at most so many examples of one length, with their place among the sorted examples."""
-        first = 0
-        for group in self.groups:
-            examples = len(group.maps[0]) if group.maps else (group.rows.stop - group.rows.start) // group.length
-            for start in range(0, examples, at_once):
-                count = min(at_once, examples - start)
-                here = slice(group.rows.start + start * group.length, group.rows.start + (start + count) * group.length)
-                maps = tuple(one[start : start + count] for one in group.maps)
-                whole = Group(slice(0, count * group.length), group.length, maps)
-                starts = group.length * np.arange(count)
-                cut = TokenInputs(self.chain, (whole,), self.tokens[here], self.weights[here], np.arange(count), starts)
-                yield slice(first + start, first + start + count), cut
-            first += examples
+    def blocks(self, at_once: int) -> Iterator["TokenInputs"]:
+        """At most so many examples of one length at a time, in the order of the rows."""
+        for rows, length, maps in self.groups:
+            for start in range(rows.start, rows.stop, at_once * length):
+                here = slice(start, min(start + at_once * length, rows.stop))
+                tokens, first = self.tokens[here], (start - rows.start) // length
+                count = len(tokens) // length
+                some = Group(slice(0, len(tokens)), length, tuple(layer[first : first + count] for layer in maps))
+                numbers = np.arange(count)
+                yield TokenInputs(self.chain, (some,), tokens, self.weights[here], numbers, length * numbers)
 
     def _examples(self) -> Iterator[_Example]:
-        for _, block in self.blocks(1):
+        for block in self.blocks(1):
             yield _Example(block.tokens, block.weights, tuple(one[0] for one in block.groups[0].maps))
 
 
@@ -210,6 +202,14 @@ def _seed_maps(layer, matrix, before, after, shape) -> Float[np.ndarray, "exampl
 
 def _coefficients(layer) -> Float[np.ndarray, "branches seeds"]:
     return np.asarray(layer.gains)[:, None] / np.sqrt(layer.divisor) * layer.mixing(1.0)
+
+
+def _gains(layer) -> Float[np.ndarray, " branches"]:
+    """Coefficients of branches each of which is a seed."""
+    coefficients = _coefficients(layer)
+    if not _is_diagonal(coefficients):
+        raise ValueError(f"layers: wanted one value matrix per head, got {layer}.")
+    return np.diagonal(coefficients)
 
 
 def _is_diagonal(matrix) -> bool:

@@ -41,16 +41,24 @@ _PRODUCTS = 100
 class Numbers(NamedTuple):
     r"""What the action depends on beside the features; all can be differentiated.
 
-    `variances` are $(\sigma_L^2, .., \sigma_1^2)$ and `shares` $N_l / N_{max}$ in the same order; `ends`
-    are $\sigma_0^2, \sigma_a^2$ and the share of the readout; `unit` is $N_{max}$.
+    `variances` are $(\sigma_L^2, .., \sigma_1^2)$ and `shares` $N_l / N_{max}$ in the same order;
+    `projection` is $\sigma_0^2$, `readout` $\sigma_a^2$ and `unit` $N_{max}$.
     """
 
     labels: Float[Array, "examples outputs"]
     temperature: Float[Array, ""]
+    projection: Float[Array, ""]
     variances: Float[Array, " layers"]
+    readout: Float[Array, ""]
     shares: Float[Array, " layers"]
-    ends: Float[Array, "3"]
+    readout_share: Float[Array, ""]
     unit: Float[Array, ""]
+
+    @classmethod
+    def of(cls, labels, temperature, variances, shares, unit) -> "Numbers":
+        """From variances and shares in the order of `Problem`, the first layer's first."""
+        parts = labels.reshape(len(labels), -1), temperature, variances[0], variances[-2:0:-1], variances[-1]
+        return cls(*(jnp.asarray(part, float) for part in (*parts, shares[-2::-1], shares[-1], unit)))
 
 
 class Point(NamedTuple):
@@ -88,13 +96,13 @@ def triangle(coordinates: Float[Array, "rows rows"]) -> Float[Array, "rows rows"
 def descend(point: Point, numbers: Numbers, features: Features):
     r"""$U$ of the outputs, $D_0$, the cost of all levels, and `Seen` of each."""
     outputs = triangle(point.outputs)
-    top = numbers.ends[1] * outputs @ outputs.T
+    top = numbers.readout * outputs @ outputs.T
     step = partial(_step, top=top)
     start = jnp.kron(jnp.eye(features.size), top)
     gram, (costs, seen) = jax.lax.scan(
         step, start, (features.layers, point.factor, point.shift, numbers.variances, numbers.shares)
     )
-    return top, gram, numbers.ends[2] * _cost(outputs) + jnp.sum(costs), seen
+    return top, gram, numbers.readout_share * _cost(outputs) + jnp.sum(costs), seen
 
 
 def _step(gram, layer, top):
@@ -142,7 +150,7 @@ def kernel_of(top, gram, variance, features: Features):
 def excess_action(point: Point, numbers: Numbers, features: Features):
     """$S - S_0$, and the regression on the labels."""
     top, gram, cost, _ = descend(point, numbers, features)
-    kernel = kernel_of(top, gram, numbers.ends[0], features)
+    kernel = kernel_of(top, gram, numbers.projection, features)
     regression = Regression.of(kernel, numbers.temperature, numbers.labels.reshape(-1))
     return cost + regression.nats / numbers.unit, regression
 
@@ -198,15 +206,14 @@ def _newton_step(point: Point, slope, weights, numbers, features):
     return cg(product, -slope, tol=1e-4, maxiter=_PRODUCTS)[0]
 
 
-def carried(point: Point, frames: Sequence, others: Sequence, passed: Sequence, outputs: int) -> Point:
+def carried(point: Point, features: Features, others: Features, passed: Sequence, outputs: int) -> Point:
     r"""A point in other features, of which the first are the same: what is new, or lost, is at its prior.
 
-    `frames` have the orthonormal directions of every level at infinite width, of the point and of
-    the `others`, `passed` the Gram matrices that they are orthonormal in, all of them for as many
-    features as the level has.
+    `passed` are the Gram matrices of every level for as many features as it has.
     """
     factors, shifts = [], []
-    for level, (old, new, gram) in enumerate(zip(frames, others, passed, strict=True)):
+    for level, gram in enumerate(passed):
+        old, new = _frame(features, level, gram), _frame(others, level, gram)
         known = gram[: len(old), : len(new)]
         overlap = np.kron(old[: len(known)].T @ known @ new[: known.shape[1]], np.eye(outputs))
         factor = np.asarray(triangle(point.factor[level]))
@@ -220,6 +227,14 @@ def carried(point: Point, frames: Sequence, others: Sequence, passed: Sequence, 
     return Point(point.outputs, jnp.asarray(np.stack(factors)), shift)
 
 
+def _frame(features: Features, level: int, gram) -> Float[np.ndarray, "rows columns"]:
+    """Directions of a level that are orthonormal at infinite width; missing ones are zero."""
+    basis, spare = np.asarray(features.layers.basis[level]), np.asarray(features.layers.spare[level])
+    size = min(len(gram), len(basis))
+    half = np.linalg.cholesky(basis[:size].T @ gram[:size, :size] @ basis[:size] + np.diag(spare))
+    return np.linalg.solve(half, basis.T).T
+
+
 def _weights(point: Point, numbers: Numbers) -> Point:
     """Roots of the entropy's Hessian at infinite width."""
 
@@ -229,4 +244,4 @@ def _weights(point: Point, numbers: Numbers) -> Point:
     shares = numbers.shares[:, None, None]
     factor = jnp.stack([of(one, share) for one, share in zip(point.factor, numbers.shares, strict=True)])
     shift = None if point.shift is None else jnp.sqrt(2 * shares) * jnp.ones_like(point.shift)
-    return Point(of(point.outputs, numbers.ends[2]), factor, shift)
+    return Point(of(point.outputs, numbers.readout_share), factor, shift)

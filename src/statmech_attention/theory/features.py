@@ -39,16 +39,16 @@ class Level(NamedTuple):
     r"""A layer in terms of features: of its input, `below`, and of its output, `above`.
 
     Attributes:
-        kept: $\gamma^\top B_0 E$ of the kept seed, or None.
+        kept: $\gamma^\top B_0 E$ of the kept seed, zero without one.
         values: $\gamma^\top B_s E$ of the others, at a unit variance.
         kept_rest, values_rest: Gram matrices of what passes the layer from the rest above it, those
             of values at a unit variance.
         passed: $\gamma^\top C \gamma$ with the Gram matrix $C$ of all that has passed values.
     """
 
-    kept: Float[np.ndarray, "below above"] | None
+    kept: Float[np.ndarray, "below above"]
     values: Float[np.ndarray, "seeds below above"]
-    kept_rest: Float[np.ndarray, "below below"] | None
+    kept_rest: Float[np.ndarray, "below below"]
     values_rest: Float[np.ndarray, "below below"]
     passed: Float[np.ndarray, "below below"]
 
@@ -107,22 +107,18 @@ class Ranked:
         count = min(count, self.most)
         cut = [_cut(level, count) for level in self.levels]
         seeds = max(len(level.values) for level in cut)
-        skips = any(level.kept is not None for level in cut)
-        spans = [_spanning(level.passed, count) for level in cut]
-        none = np.zeros((0, 0))
-        kept, kept_rest = (
-            np.stack([_grown(none if one is None else one, (count, count)) for one in each])
-            for each in zip(*((level.kept, level.kept_rest) for level in cut), strict=True)
-        )
-        values = np.stack([_grown(level.values, (seeds, count, count)) for level in cut])
-        rests = np.stack([_grown(level.values_rest, (count, count), one=True) for level in cut])
-        image = self.images[-1][:, :count]
-        seen = rows.seen(image)
+        kept = np.stack([grown(level.kept, count, count) for level in cut])
+        kept_rest = np.stack([grown(level.kept_rest, count, count) for level in cut])
+        values = np.stack([grown(level.values, seeds, count, count) for level in cut])
+        values_rest = np.stack([_with_ones(level.values_rest, count) for level in cut])
+        basis = np.stack([grown(_spanning(level.passed), count, count) for level in cut])
+        spare = np.where(basis.any(axis=1), 0.0, 1.0)
+        skips = any(layer.keeps for layer in rows.chain.layers)
+        seen = rows.seen(self.images[-1][:, :count])
         flat = seen.reshape(len(seen), -1)
-        seen, rest = _grown(seen, (*seen.shape[:2], count)), self.kernel - flat @ flat.T
-        basis, spare = (np.stack(each) for each in zip(*spans, strict=True))
-        layers = Layers(kept if skips else None, kept_rest if skips else None, values, rests, basis, spare)
-        return jax.tree.map(jnp.asarray, Features(layers, seen, rest))
+        layers = Layers(kept if skips else None, kept_rest if skips else None, values, values_rest, basis, spare)
+        features = Features(layers, grown(seen, *seen.shape[:2], count), self.kernel - flat @ flat.T)
+        return jax.tree.map(jnp.asarray, features)
 
     def left_out(self, count: int) -> float:
         """The largest sum of eigenvalues beyond the first `count` of a level: a change of $2 N S$ to first order."""
@@ -181,40 +177,36 @@ def _leading(gram, felt, most: int):
 def _level(rows, layer, columns, across, along, images, variance) -> Level:
     """A layer, from the features' columns below and their images above."""
     through = np.stack([columns.T @ one for one in seeded(rows, layer, images)])
-    kept = int(rows.chain.layers[layer].keeps)
-    values = through[kept:]
-    rest = across - variance * np.tensordot(values, values, ((0, 2), (0, 2)))
-    beside = (through[0], along - through[0] @ through[0].T) if kept else (None, None)
-    return Level(beside[0], values, beside[1], rest / variance, across)
+    keeps = int(rows.chain.layers[layer].keeps)
+    kept, values = through[:keeps].sum(axis=0), through[keeps:]
+    kept_rest = keeps * (along - kept @ kept.T)
+    values_rest = across / variance - np.tensordot(values, values, ((0, 2), (0, 2)))
+    return Level(kept, values, kept_rest, values_rest, across)
 
 
 def _cut(level: Level, count: int) -> Level:
     """The layer between the first features; what the others carried goes to the rest."""
     few = slice(count)
-    lost = level.values[:, few, count:]
-    rest = level.values_rest[few, few] + np.tensordot(lost, lost, ((0, 2), (0, 2)))
-    kept, beside = level.kept, level.kept_rest
-    if kept is not None and beside is not None:
-        beside = beside[few, few] + kept[few, count:] @ kept[few, count:].T
-        kept = kept[few, few]
-    return Level(kept, level.values[:, few, few], beside, rest, level.passed[few, few])
+    kept, values = level.kept[few, count:], level.values[:, few, count:]
+    kept_rest = level.kept_rest[few, few] + kept @ kept.T
+    values_rest = level.values_rest[few, few] + np.tensordot(values, values, ((0, 2), (0, 2)))
+    return Level(level.kept[few, few], level.values[:, few, few], kept_rest, values_rest, level.passed[few, few])
 
 
-def _grown(array, shape: tuple[int, ...], one: bool = False) -> np.ndarray:
-    """The array in the first corner of a larger one, beyond it zeros, or ones on the diagonal."""
-    found = np.zeros(shape)
-    found[tuple(map(slice, array.shape))] = array
-    if one:
-        beyond = np.arange(len(array), shape[0])
-        found[beyond, beyond] = 1.0
-    return found
+def grown(array: np.ndarray, *shape: int) -> np.ndarray:
+    """The array in the first corner of a larger one of zeros."""
+    return np.pad(array, [(0, size - own) for size, own in zip(shape, array.shape, strict=True)])
 
 
-def _spanning(gram, count: int):
-    """Columns that span a Gram matrix, and which of the `count` are missing."""
+def _with_ones(gram: np.ndarray, count: int) -> np.ndarray:
+    """A Gram matrix with ones on the diagonal for missing features."""
+    return grown(gram, count, count) + np.diag(1.0 * (np.arange(count) >= len(gram)))
+
+
+def _spanning(gram: np.ndarray) -> np.ndarray:
+    """Columns that span a Gram matrix."""
     sizes, vectors = np.linalg.eigh(gram)
-    columns = np.eye(len(gram))
-    if sizes[0] <= _WELL * sizes[-1]:
-        real = sizes > max(_BASIS * sizes[-1], _SMALLEST)
-        columns = (vectors[:, real] / np.sqrt(sizes[real]))[:, ::-1]
-    return _grown(columns, (count, count)), (np.arange(count) >= columns.shape[1]).astype(float)
+    if sizes[0] > _WELL * sizes[-1]:
+        return np.eye(len(gram))
+    real = sizes > max(_BASIS * sizes[-1], _SMALLEST)
+    return (vectors[:, real] / np.sqrt(sizes[real]))[:, ::-1]

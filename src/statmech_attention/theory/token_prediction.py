@@ -16,17 +16,10 @@ import numpy as np
 from jaxtyping import Float
 
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.features import Features
+from statmech_attention.theory.features import Features, grown
 from statmech_attention.theory.infinite_width import infinite_width, seeded
 
 _EXAMPLES = 16  # new examples at a time
-
-
-class Cross(NamedTuple):
-    """Kernels of new inputs with the training inputs, and within themselves; per output."""
-
-    cross: Float[np.ndarray, "examples outputs others outputs"]
-    own: Float[np.ndarray, "examples outputs"]
 
 
 class Descent(NamedTuple):
@@ -40,20 +33,24 @@ class Descent(NamedTuple):
     variances: tuple
 
 
-def new_kernels(rows: TokenInputs, descent: Descent) -> Cross:
-    """Kernels of all examples, block by block, in the order in which they were given."""
-    found = [(rows.order[place], _of_block(block, descent)) for place, block in rows.blocks(_EXAMPLES)]
-    order = np.argsort(np.concatenate([place for place, _ in found]))
-    return Cross(*(np.concatenate(each)[order] for each in zip(*(one for _, one in found), strict=True)))
+def new_kernels(rows: TokenInputs, descent: Descent) -> tuple[np.ndarray, np.ndarray]:
+    """Kernels of new examples, in the order in which they were given, block by block.
+
+    With the training examples, `(examples, outputs, others, outputs)`, and with themselves,
+    `(examples, outputs)`.
+    """
+    blocks = [_of_block(block, descent) for block in rows.blocks(_EXAMPLES)]
+    given = np.argsort(rows.order)
+    return np.concatenate([cross for cross, _ in blocks])[given], np.concatenate([own for _, own in blocks])[given]
 
 
-def _of_block(rows: TokenInputs, descent: Descent) -> Cross:
+def _of_block(rows: TokenInputs, descent: Descent) -> tuple[np.ndarray, np.ndarray]:
     """Kernels of some examples of one length."""
     limits: list = []
 
     def see(layer, gram, values):
         columns = descent.columns[len(limits)]
-        limits.append([_wide(one @ columns, descent) for one in (gram, values)])
+        limits.append([grown(one @ columns, len(one), descent.features.size) for one in (gram, values)])
 
     kernel = infinite_width(rows, descent.train, (1.0, *descent.variances[1:-1], 1.0), see)
     top, layers = descent.top, len(rows.chain.layers)
@@ -72,7 +69,7 @@ def _of_block(rows: TokenInputs, descent: Descent) -> Cross:
     seen = np.einsum("eti,etcad->eciad", tokens, moved, optimize=True) / np.sqrt(tokens.shape[2])
     cross = np.einsum("eciad,pia->ecpd", seen, descent.features.seen, optimize=True)
     own = np.einsum("eti,etcuc,eui->ec", tokens, within, tokens, optimize=True) / tokens.shape[2]
-    return Cross(scale * (cross + np.einsum("ep,cd->ecpd", kernel, top)), scale * own)
+    return scale * (cross + np.einsum("ep,cd->ecpd", kernel, top)), scale * own
 
 
 def _below(rows, descent, place, layer, above, limit, limits):
@@ -113,8 +110,3 @@ def _pairs(left, right, length: int):
     """Products of rows within every example."""
     left, right = (one.reshape(-1, length, *one.shape[1:]) for one in (left, right))
     return np.einsum("etcr,eudr->etcud", left, right, optimize=True)
-
-
-def _wide(array, descent: Descent) -> Float[np.ndarray, "rows features"]:
-    """With zeros for missing features."""
-    return np.pad(array, ((0, 0), (0, descent.features.size - array.shape[1])))

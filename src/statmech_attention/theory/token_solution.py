@@ -127,11 +127,8 @@ def inputs_of(problem: Problem) -> TokenInputs:
 def numbers_of(problem: Problem) -> Numbers:
     """Labels, temperature, variances and shares from the readout down."""
     architecture = problem.architecture
-    variances, shares = (np.asarray(one, float) for one in (architecture.variances, architecture.shares))
-    labels = problem.labels.reshape(len(problem.labels), -1)
-    ends = np.array([variances[0], variances[-1], shares[-1]])
-    parts = labels, problem.temperature, variances[-2:0:-1], shares[-2::-1], ends, architecture.widest
-    return Numbers(*(jnp.asarray(part, float) for part in parts))
+    shares, unit = architecture.shares, architecture.widest
+    return Numbers.of(problem.labels, problem.temperature, architecture.variances, shares, unit)
 
 
 def left_out_means(regression: Regression, labels) -> Float[np.ndarray, "..."]:
@@ -146,12 +143,8 @@ def left_out_means(regression: Regression, labels) -> Float[np.ndarray, "..."]:
 @jax.jit
 def _slopes(given, point, labels, features):
     def evidence(given):
-        variances, widths = given["variance"], given["width"]
-        ends = jnp.stack([variances[0], variances[-1], widths[-1]])
-        labels_ = labels.reshape(len(labels), -1)
         # Widths instead of shares, and one for the unit: N S.
-        inside = jnp.flip(variances[1:-1]), jnp.flip(widths[:-1])
-        numbers = Numbers(labels_, given["temperature"], *inside, ends, jnp.asarray(1.0))
+        numbers = Numbers.of(labels, given["temperature"], given["variance"], given["width"], 1.0)
         values = features.layers.values * jnp.sqrt(given["gates"])[:, :, None, None]
         gated = features._replace(layers=features.layers._replace(values=values))
         return -0.5 * excess_action(point, numbers, gated)[0]

@@ -136,9 +136,7 @@ def _lowest_of(points: list[Point], problem: Problem, ranked, features, options,
     )
 
 
-def followed(
-    solution: TokenSolution, problem: Problem, tolerance: float = 1e-6, max_steps: int = 1000
-) -> TokenSolution:
+def followed(solution: TokenSolution, problem: Problem) -> TokenSolution:
     """The minimum of the same inputs at other numbers, in the directions of `solution`, and from there."""
     ranked, features = solution.ranked, solution.features
     return _lowest_of([solution.point], problem, ranked, features, (1e-6, 1000), solution.directions)
@@ -169,24 +167,13 @@ def _starts(solution, problem: Problem, features: Features, start, options) -> l
         passed = [level.passed for level in solution.ranked.levels]
         earlier = [solution] if solution is start or not isinstance(start, TokenSolution) else [solution, start]
         same = [one.point for one in earlier if one.features.size == features.size]
-        old, new = (_frames(one, passed) for one in (solution.features, features))
-        return same if solution is start and same else [*same, carried(solution.point, old, new, passed, outputs)]
+        if solution is start and same:
+            return same
+        return [*same, carried(solution.point, solution.features, features, passed, outputs)]
     if start == "narrow":
         narrow = numbers._replace(unit=numbers.unit / NARROWER)
         return [lowest(prior, narrow, features, *options).point]
     return [prior]
-
-
-def _frames(features: Features, passed) -> list:
-    """Orthonormal directions of every level at infinite width; missing ones are zero."""
-    frames = []
-    for basis, spare, gram in zip(
-        np.asarray(features.layers.basis), np.asarray(features.layers.spare), passed, strict=True
-    ):
-        size = min(len(gram), len(basis))
-        half = np.linalg.cholesky(basis[:size].T @ gram[:size, :size] @ basis[:size] + np.diag(spare))
-        frames.append(np.linalg.solve(half, basis.T).T)
-    return frames
 
 
 def _why(solution: TokenSolution, change: float, tolerance: float) -> str:
