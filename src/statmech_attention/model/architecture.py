@@ -61,7 +61,7 @@ class Architecture:
     @property
     def widest(self):
         """$N_{max}$, the width that $\\alpha = P / N_{max}$ is measured in."""
-        return _numbers(self.widths).max()
+        return _numbers(self.widths).max(axis=0)
 
     @property
     def unit(self):
@@ -91,7 +91,7 @@ def variances(variance, layers: int) -> tuple:
     return _per_layer("variance", variance, layers + 2, "(sigma_0^2, sigma_1^2, .., sigma_L^2, sigma_a^2)")
 
 
-def _numbers(numbers) -> Float[Array | np.ndarray, " numbers"]:
+def _numbers(numbers) -> Float[Array | np.ndarray, "numbers *batch"]:
     """Numbers as an array, in NumPy where they are known."""
     return np.asarray(numbers, float) if checks.concrete(*numbers) else jnp.asarray(numbers, float)
 

@@ -35,11 +35,8 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
     problem = solution.problem
     architecture = problem.architecture
     widths = jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(one, float) for one in architecture.stage_widths)))
-    finite, widest = jnp.isfinite(widths), jnp.asarray(problem.width[0], float)
-    for width in problem.width[1:]:
-        widest = jnp.maximum(widest, width)
-    # As `Architecture.unit`; 0 where nothing is finite, and the entropy the smallest.
-    unit = jnp.where(jnp.isfinite(widest), widest, jnp.max(jnp.where(finite, widths, 0.0), axis=0))
+    finite, unit = jnp.isfinite(widths), jnp.asarray(architecture.unit, float)
+    unit = jnp.where(jnp.isfinite(unit), unit, 0.0)  # where nothing is finite, the entropy is the smallest
     diagonals = np.array([diagonal for diagonal, _ in coordinates.full_rank(architecture).counts], float)
     # Entropy and energy apart, since N S has no value at infinite width.
     excess = unit * solution.entropy - jnp.tensordot(diagonals, jnp.where(finite, widths, unit), axes=1)

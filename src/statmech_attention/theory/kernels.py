@@ -59,7 +59,7 @@ def kernel_scale(attentioned: AttentionedInputs, variance):
 
 
 def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths features"]:
-    """FactorShapes of the kernel: inputs times the gains of their paths, one row and one path per output.
+    """Factors of the kernel: inputs times the gains of their paths, one row and one path per output.
 
     With several outputs row (example, output) is zero on the paths of other outputs.
     """

@@ -22,17 +22,11 @@ def prepared(problem: Problem, method: str) -> tuple[Action, bool]:
     """The action to minimise, and whether its Hessian is formed."""
     problem = problem.padded()
     rows = Reduced(kernel_inputs(problem.attentioned), problem.labels.reshape(-1))
-    dense = is_dense(method, rows.inputs)
-    if dense and pairs_pay(rows.inputs):  # rows are so few that the number of features does not matter
-        return _action(pair_energy(rows, problem), problem), dense
-    rows = reduced(problem.attentioned, problem.labels)
+    if not (is_dense(method, rows.inputs) and pairs_pay(rows.inputs)):
+        rows = reduced(problem.attentioned, problem.labels)  # else they are so few that features do not matter
     dense = is_dense(method, rows.inputs)
     energy = pair_energy(rows, problem) if dense and pairs_pay(rows.inputs) else feature_energy(rows, problem)
-    return _action(energy, problem), dense
-
-
-def _action(energy, problem: Problem) -> Action:
-    return Action.of(energy, problem.architecture, full_rank(problem.architecture))
+    return Action.of(energy, problem.architecture, full_rank(problem.architecture)), dense
 
 
 def feature_energy(rows: Reduced, problem: Problem) -> FeatureEnergy:

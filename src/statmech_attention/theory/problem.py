@@ -90,8 +90,8 @@ class Problem:
         if temperature is not None:
             temperature = checks.positive("temperature", temperature)
         widths = None if width is None else architecture.widths
-        parts = (inputs, labels, widths, temperature, architecture.variances, None)
-        vars(self).update(zip(_FIELDS, parts, strict=True))
+        numbers = {"width": widths, "temperature": temperature, "variance": architecture.variances, "count": None}
+        vars(self).update(attentioned=inputs, labels=labels, **numbers)
 
     @property
     def examples(self) -> "int | Float[Array, '*batch']":
@@ -159,8 +159,8 @@ class Problem:
             mine, theirs = getattr(self, name), getattr(other, name)
             if checks.concrete(*jax.tree.leaves((mine, theirs))) and mine != theirs:
                 raise ValueError(f"{name}: wanted the same in both problems, got {mine} and {theirs}.")
-        features = (one.attentioned.values.shape[-1] for one in (self, other))
-        checks.same("sum of problems", "features", next(features), "features", next(features))
+        features, others = self.attentioned.values.shape[-1], other.attentioned.values.shape[-1]
+        checks.same("sum of problems", "features", features, "features", others)
         return _sum(self, other)
 
     def __radd__(self, other) -> "Problem":

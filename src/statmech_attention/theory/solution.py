@@ -102,9 +102,10 @@ class Solution:
         def one(problem, order_parameter):
             return kernel_regression(problem, order_parameter).predict(test, paths=paths)
 
+        numbers = dict.fromkeys(("width", "temperature", "variance", "count"), 0)
         for level in reversed(range(self.action.ndim)):
             data = 0 if level < self._data_axes else None
-            one = jax.vmap(one, in_axes=(Problem.tree_unflatten(None, (data, data, 0, 0, 0, 0)), 0))
+            one = jax.vmap(one, in_axes=(self.problem.unchecked(attentioned=data, labels=data, **numbers), 0))
         return one(self.problem, self.order_parameter)
 
     @property
@@ -114,7 +115,9 @@ class Solution:
 
     def __repr__(self) -> str:
         problem, batch = self.problem, self.action.shape
-        what = f"batch {batch}, " * bool(batch) + f"layers={problem.layers}"
+        what = f"layers={problem.layers}"
+        if batch:
+            what = f"batch {batch}, {what}"
         if not checks.concrete(*jax.tree.leaves(self)):
             return f"Solution({what}, traced)"
         widths = ", ".join(dict.fromkeys(map(_range, problem.width)))
