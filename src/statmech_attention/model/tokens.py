@@ -77,7 +77,7 @@ class TokenInputs:
 
     def take(self, examples) -> "TokenInputs":
         """Some of the examples, by number, in this order."""
-        each = {example: one for example, one in zip(self.order.tolist(), self._examples(), strict=True)}
+        each = dict(zip(self.order.tolist(), self._examples(), strict=True))
         return _grouped(self.chain, [each[int(example)] for example in np.atleast_1d(examples)])
 
     def keep_heads(self, kept: Sequence[Sequence[int]]) -> "TokenInputs":
@@ -103,16 +103,14 @@ class TokenInputs:
 
     def per_example(self, rows: Float[np.ndarray, "rows *columns"]) -> Float[np.ndarray, "examples *columns"]:
         """Sums over the tokens of every example, in the order in which the examples were given."""
-        found = np.empty((len(self), *rows.shape[1:]))
-        found[self.order] = np.add.reduceat(rows, self.starts, axis=0)
-        return found
+        return np.add.reduceat(rows, self.starts, axis=0)[np.argsort(self.order)]
 
     def seen(self, rows: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "examples features columns"]:
         """Sums of the tokens of every example, weighted by each column; over the root of $N_0$."""
-        found = np.empty((len(self), self.tokens.shape[1], rows.shape[1]))
+        sums = np.empty((len(self), self.tokens.shape[1], rows.shape[1]))
         for place, (first, last) in enumerate(zip(self.starts, [*self.starts[1:], len(rows)], strict=True)):
-            found[self.order[place]] = self.tokens[first:last].T @ rows[first:last]
-        return found / np.sqrt(self.tokens.shape[1])
+            sums[self.order[place]] = self.tokens[first:last].T @ rows[first:last]
+        return sums / np.sqrt(self.tokens.shape[1])
 
     def spread(self, examples: Float[np.ndarray, "examples *columns"]) -> Float[np.ndarray, "rows *columns"]:
         """The entry of its example for every row."""
@@ -131,7 +129,7 @@ class TokenInputs:
 
     def _examples(self) -> Iterator[_Example]:
         for block in self.blocks(1):
-            yield _Example(block.tokens, block.weights, tuple(one[0] for one in block.groups[0].maps))
+            yield _Example(block.tokens, block.weights, tuple(layer[0] for layer in block.groups[0].maps))
 
 
 def token_inputs(
@@ -170,19 +168,19 @@ def _split(given: Given) -> tuple[Chain, list[_Example]]:
     tokens, examples = np.asarray(given.inputs, float), []
     for number, counted in enumerate(mask):
         places = np.flatnonzero(counted)
-        cut = tuple(one[number][:, places[:, None], places] for one in maps)
+        cut = tuple(layer[number][:, places[:, None], places] for layer in maps)
         examples.append(_Example(tokens[number, places], np.asarray(given.weights[number], float)[places], cut))
     return given.chain, examples
 
 
 def _grouped(chain: Chain, examples: list[_Example]) -> TokenInputs:
     """The examples sorted by length."""
-    lengths = np.array([len(one.tokens) for one in examples])
+    lengths = np.array([len(example.tokens) for example in examples])
     order = np.argsort(lengths, kind="stable")
     starts, groups, first = np.cumsum(lengths[order]) - lengths[order], list[Group](), 0
     for length, members in groupby(order, key=lambda number: int(lengths[number])):
         some = [examples[number] for number in members]
-        maps = tuple(np.stack(layer) for layer in zip(*(one.maps for one in some), strict=True))
+        maps = tuple(np.stack(layer) for layer in zip(*(example.maps for example in some), strict=True))
         groups.append(Group(slice(first, first + length * len(some)), length, maps))
         first += length * len(some)
     tokens = np.concatenate([examples[number].tokens for number in order])

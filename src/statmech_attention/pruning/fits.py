@@ -49,8 +49,8 @@ def along_paths(problem: Problem, directions: int, definition: str) -> Fit:
         solution = _solved(problem.replace(attentioned=features.of(seen(train)), labels=labels[train]))
 
         def scores():
-            found = head_scores(solution.order_parameter, layers=network.layers, definition=definition)
-            return np.asarray(found)
+            options = {"layers": network.layers, "definition": definition}
+            return np.asarray(head_scores(solution.order_parameter, **options))
 
         def outputs(test):
             return np.asarray(solution.predict(features.of(seen(test))).mean)
@@ -65,9 +65,9 @@ def _solved(problem: Problem) -> Solution:
     if problem.temperature is not None:
         return solve(problem, tolerance=_TOLERANCE)
     options: Any = {"temperatures": TEMPERATURES, "tolerance": _TOLERANCE, "throw": False}
-    found = solve_sweep(problem, widths=[problem.width], **options)[0]
-    evidence = np.where(found.converged, log_evidence(found), -np.inf)
-    best = found[int(np.argmax(evidence))]
+    solutions = solve_sweep(problem, widths=[problem.width], **options)[0]
+    evidence = np.where(solutions.converged, log_evidence(solutions), -np.inf)
+    best = solutions[int(np.argmax(evidence))]
     raise_unless_converged(best)
     return best
 

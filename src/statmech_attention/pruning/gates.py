@@ -58,27 +58,27 @@ def head_kernels(
     check_alike(inputs, others, "others")
     if any(layer.heads not in (0, layer.value_matrices) for layer in chain.layers):
         raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
-    known = tuple(float(one) for one in variances(variance, len(chain.layers)))
+    known = variances(variance, len(chain.layers))
     grams: list = []
     infinite_width(inputs, others, known, lambda layer, gram, _: grams.append(gram))
     adjoint = known[0] * known[-1] * (inputs.tokens @ others.tokens.T) / inputs.tokens.shape[1]
     up, beside = transposed(inputs), transposed(others)
-    found: list = []
+    slopes: list = []
     grams.pop()
     for place, layer in enumerate(chain.layers):
         gram, first = grams.pop(), int(layer.keeps)
         if layer.heads:
             terms = _head_terms(inputs, others, place, slice(first, None), gram, adjoint)
-            found.extend(known[1 + place] * terms)
+            slopes.extend(known[1 + place] * terms)
         if grams:
             adjoint, _ = layer_step(up, beside, place, adjoint, known[1 + place])
-    return np.stack(found)
+    return np.stack(slopes)
 
 
 def _head_terms(rows, others, place: int, seeds: slice, gram, adjoint) -> Float[np.ndarray, "heads examples others"]:
     r"""$\sum_{ts'} (B_h G)_{\mu t, \nu s'} (O B_h)_{\mu t, \nu s'}$ of all heads, a few examples at a time."""
     heads = rows.groups[0].maps[place][:, seeds].shape[1]
-    found = np.empty((heads, len(rows.order), len(others.order)))
+    slopes = np.empty((heads, len(rows.order), len(others.order)))
     for here, half in mapped(rows, place, seeds, gram):
         examples, _, tokens, _ = half.shape
         numbers, first = rows.order[np.searchsorted(rows.starts, here.start) :][:examples], 0
@@ -90,9 +90,9 @@ def _head_terms(rows, others, place: int, seeds: slice, gram, adjoint) -> Float[
             across = across.reshape(count, examples, tokens, heads, length)
             left = half[..., other.rows].reshape(examples, heads, tokens, count, length)
             terms = np.einsum("ehtpu,pethu->hep", left, across)
-            found[np.ix_(range(heads), numbers, others.order[first : first + count])] = terms
+            slopes[np.ix_(range(heads), numbers, others.order[first : first + count])] = terms
             first += count
-    return found
+    return slopes
 
 
 def head_worth(

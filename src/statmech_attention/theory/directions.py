@@ -115,23 +115,23 @@ def _step(gram, layer, top):
     half = jnp.linalg.cholesky(basis.T @ image + jnp.diag(jnp.repeat(level.spare, len(top))))
     psi = solve_triangular(half, image.T, lower=True).T
     moment = factor @ factor.T - jnp.eye(len(half))
-    cost, found, lifted = _cost(factor), fresh, None
+    cost, below, lifted = _cost(factor), fresh, None
     if shift is not None:
         root, along = jnp.linalg.cholesky(gram), jnp.kron(level.kept, ones)
         moment, cost = moment + shift @ shift.T, cost + jnp.sum(shift**2)
         cross = (along @ root @ shift.T) @ psi.T
-        found = found + along @ gram @ along.T + jnp.kron(level.kept_rest, top) + cross + cross.T
+        below = below + along @ gram @ along.T + jnp.kron(level.kept_rest, top) + cross + cross.T
         lifted = solve_triangular(root, shift.T, lower=True, trans=1)
     whitened = solve_triangular(half, basis.T, lower=True).T
-    return found + psi @ moment @ psi.T, (share * cost, Seen(whitened, psi, moment, lifted, gram))
+    return below + psi @ moment @ psi.T, (share * cost, Seen(whitened, psi, moment, lifted, gram))
 
 
 def _mapped(maps: Float[Array, "seeds below above"], gram, outputs: int):
     r"""$\sum_s A_s D A_s^\top$, every $A_s$ the same for all outputs."""
     seeds, below, above = maps.shape
     half = (maps.reshape(-1, above) @ gram.reshape(above, -1)).reshape(seeds, below * outputs, above, outputs)
-    found = jnp.tensordot(half, maps, ((0, 2), (0, 2)))
-    return jnp.swapaxes(found, 1, 2).reshape(below * outputs, below * outputs)
+    gram_below = jnp.tensordot(half, maps, ((0, 2), (0, 2)))
+    return jnp.swapaxes(gram_below, 1, 2).reshape(below * outputs, below * outputs)
 
 
 def _cost(factor: Float[Array, "rows rows"]):
@@ -143,8 +143,8 @@ def kernel_of(top, gram, variance, features: Features):
     """$K$ of all pairs (example, output)."""
     outputs, (examples, _, count) = len(top), features.seen.shape
     half = jnp.tensordot(features.seen, gram.reshape(count, outputs, count, outputs), 1)  # p i c b d
-    found = jnp.einsum("picbd,qib->pcqd", half, features.seen).reshape(examples * outputs, -1)
-    return variance * (found + jnp.kron(features.rest, top))
+    seen = jnp.einsum("picbd,qib->pcqd", half, features.seen).reshape(examples * outputs, -1)
+    return variance * (seen + jnp.kron(features.rest, top))
 
 
 def excess_action(point: Point, numbers: Numbers, features: Features):
@@ -177,12 +177,12 @@ def lowest(start: Point, numbers: Numbers, features: Features, tolerance: float,
     weights = np.asarray(ravel_pytree(_weights(start, numbers))[0])
 
     def value(flat):
-        found, slope = _value_and_slope(unravel(flat / weights), numbers, features)
-        return float(found), np.asarray(ravel_pytree(slope)[0]) / weights
+        action, slope = _value_and_slope(unravel(flat / weights), numbers, features)
+        return float(action), np.asarray(ravel_pytree(slope)[0]) / weights
 
     options = {"maxcor": _MEMORY, "maxiter": max_steps, "maxfun": 2 * max_steps, "ftol": 0.0, "gtol": tolerance}
-    found = minimize(value, np.asarray(flat) * weights, jac=True, method="L-BFGS-B", options=options)
-    point, action, slope, steps = found.x, float(found.fun), found.jac, int(found.nfev)
+    end = minimize(value, np.asarray(flat) * weights, jac=True, method="L-BFGS-B", options=options)
+    point, action, slope, steps = end.x, float(end.fun), end.jac, int(end.nfev)
     for _ in range(_POLISH):
         if not tolerance < np.abs(slope).max() < _CLOSE:
             break
@@ -242,6 +242,6 @@ def _weights(point: Point, numbers: Numbers) -> Point:
         return jnp.sqrt(2 * share) * (jnp.ones_like(square) + (jnp.sqrt(2.0) - 1) * jnp.eye(square.shape[-1]))
 
     shares = numbers.shares[:, None, None]
-    factor = jnp.stack([of(one, share) for one, share in zip(point.factor, numbers.shares, strict=True)])
+    factor = jnp.stack([of(square, share) for square, share in zip(point.factor, numbers.shares, strict=True)])
     shift = None if point.shift is None else jnp.sqrt(2 * shares) * jnp.ones_like(point.shift)
     return Point(of(point.outputs, numbers.readout_share), factor, shift)

@@ -54,19 +54,19 @@ class Level(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """All layers as features have them, one after the other from the readout down, in the same shapes.
+    """A layer as an action has it; or all of them from the readout down, which have the same shapes, in one.
 
     Missing features are added that nothing moves or sees, and missing seeds that are zero. `basis`
     spans what values can change, in columns the missing ones of which are zero, with a one in
     `spare`; the others are as in `Level`.
     """
 
-    kept: Float[Array | np.ndarray, "layers features features"] | None
-    kept_rest: Float[Array | np.ndarray, "layers features features"] | None
-    values: Float[Array | np.ndarray, "layers seeds features features"]
-    values_rest: Float[Array | np.ndarray, "layers features features"]
-    basis: Float[Array | np.ndarray, "layers features features"]
-    spare: Float[Array | np.ndarray, "layers features"]
+    kept: Float[Array | np.ndarray, "*layers features features"] | None
+    kept_rest: Float[Array | np.ndarray, "*layers features features"] | None
+    values: Float[Array | np.ndarray, "*layers seeds features features"]
+    values_rest: Float[Array | np.ndarray, "*layers features features"]
+    basis: Float[Array | np.ndarray, "*layers features features"]
+    spare: Float[Array | np.ndarray, "*layers features"]
 
 
 class Features(NamedTuple):
@@ -105,18 +105,12 @@ class Ranked:
     def first(self, count: int, rows: TokenInputs) -> Features:
         """The chain of at most `count` features of every level."""
         count = min(count, self.most)
-        cut = [_cut(level, count) for level in self.levels]
-        seeds = max(len(level.values) for level in cut)
-        kept = np.stack([grown(level.kept, count, count) for level in cut])
-        kept_rest = np.stack([grown(level.kept_rest, count, count) for level in cut])
-        values = np.stack([grown(level.values, seeds, count, count) for level in cut])
-        values_rest = np.stack([_with_ones(level.values_rest, count) for level in cut])
-        basis = np.stack([grown(_spanning(level.passed), count, count) for level in cut])
-        spare = np.where(basis.any(axis=1), 0.0, 1.0)
+        seeds = max(len(level.values) for level in self.levels)
         skips = any(layer.keeps for layer in rows.chain.layers)
+        each = [_cut(level, count, seeds, skips) for level in self.levels]
+        layers = jax.tree.map(lambda *parts: np.stack(parts), *each)
         seen = rows.seen(self.images[-1][:, :count])
         flat = seen.reshape(len(seen), -1)
-        layers = Layers(kept if skips else None, kept_rest if skips else None, values, values_rest, basis, spare)
         features = Features(layers, grown(seen, *seen.shape[:2], count), self.kernel - flat @ flat.T)
         return jax.tree.map(jnp.asarray, features)
 
@@ -128,23 +122,23 @@ class Ranked:
 def ranked_features(rows: TokenInputs, labels, temperature, variances, most: int) -> Ranked:
     """Features of all levels, at most so many of each; two passes of (K3), one down and one up."""
     grams: list = []
-    kernel = infinite_width(rows, rows, (1.0, *variances[1:]), lambda *one: grams.append(one))
+    kernel = infinite_width(rows, rows, (1.0, *variances[1:]), lambda *level: grams.append(level))
     felt = _felt(rows, kernel, labels, temperature, variances[0] * variances[-1])
     total = float(np.sum(felt * grams[-1][1]))
     back, below = transposed(rows), None
-    found: list = []
+    leading: list = []
     levels: list = []
     while grams:
         layer, gram, through = grams.pop()
-        found.insert(0, _leading(gram, felt, most))
-        columns, images, _ = found[0]
+        leading.insert(0, _leading(gram, felt, most))
+        columns, images, _ = leading[0]
         if below is not None:
             levels.insert(0, _level(rows, layer - 1, *below, images, variances[layer]))
         if grams:
             across = columns.T @ through @ columns
             below = columns, across, columns.T @ gram @ columns - across
             felt, _ = layer_step(back, back, layer, felt, variances[1 + layer])
-    columns, images, values = zip(*found, strict=True)
+    columns, images, values = zip(*leading, strict=True)
     return Ranked(columns, images, values, total, kernel, tuple(levels))
 
 
@@ -176,7 +170,7 @@ def _leading(gram, felt, most: int):
 
 def _level(rows, layer, columns, across, along, images, variance) -> Level:
     """A layer, from the features' columns below and their images above."""
-    through = np.stack([columns.T @ one for one in seeded(rows, layer, images)])
+    through = columns.T @ seeded(rows, layer, images)
     keeps = int(rows.chain.layers[layer].keeps)
     kept, values = through[:keeps].sum(axis=0), through[keeps:]
     kept_rest = keeps * (along - kept @ kept.T)
@@ -184,23 +178,27 @@ def _level(rows, layer, columns, across, along, images, variance) -> Level:
     return Level(kept, values, kept_rest, values_rest, across)
 
 
-def _cut(level: Level, count: int) -> Level:
+def _cut(level: Level, count: int, seeds: int, skips: bool) -> Layers:
     """The layer between the first features; what the others carried goes to the rest."""
     few = slice(count)
     kept, values = level.kept[few, count:], level.values[:, few, count:]
     kept_rest = level.kept_rest[few, few] + kept @ kept.T
     values_rest = level.values_rest[few, few] + np.tensordot(values, values, ((0, 2), (0, 2)))
-    return Level(level.kept[few, few], level.values[:, few, few], kept_rest, values_rest, level.passed[few, few])
+    missing = np.arange(count) >= len(values_rest)
+    basis = grown(_spanning(level.passed[few, few]), count, count)
+    return Layers(
+        grown(level.kept[few, few], count, count) if skips else None,
+        grown(kept_rest, count, count) if skips else None,
+        grown(level.values[:, few, few], seeds, count, count),
+        grown(values_rest, count, count) + np.diag(1.0 * missing),
+        basis,
+        np.where(basis.any(axis=0), 0.0, 1.0),
+    )
 
 
 def grown(array: np.ndarray, *shape: int) -> np.ndarray:
     """The array in the first corner of a larger one of zeros."""
     return np.pad(array, [(0, size - own) for size, own in zip(shape, array.shape, strict=True)])
-
-
-def _with_ones(gram: np.ndarray, count: int) -> np.ndarray:
-    """A Gram matrix with ones on the diagonal for missing features."""
-    return grown(gram, count, count) + np.diag(1.0 * (np.arange(count) >= len(gram)))
 
 
 def _spanning(gram: np.ndarray) -> np.ndarray:

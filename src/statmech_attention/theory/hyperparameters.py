@@ -55,8 +55,8 @@ class EvidenceMaximum:
     def __repr__(self) -> str:
         variance = ", ".join(f"{number:.4g}" for number in self.variance)
         bound = f", at a bound: {', '.join(self.at_bound)}" if self.at_bound else ""
-        found = f"temperature={self.temperature:.4g}, variance=({variance}), log_evidence={self.log_evidence:.6g}"
-        return f"EvidenceMaximum({found}{bound})"
+        numbers = f"temperature={self.temperature:.4g}, variance=({variance}), log_evidence={self.log_evidence:.6g}"
+        return f"EvidenceMaximum({numbers}{bound})"
 
 
 def maximise_evidence(
@@ -127,7 +127,7 @@ def _maximum_at(logs, end, bounds, problem: Problem, names, trials: list[Solutio
             "The .solution of this exception is the theory there.",
             solution,
         )
-    at_bound = tuple(name for name, one in zip(names, low | high, strict=True) if one)
+    at_bound = tuple(name for name, ends in zip(names, low | high, strict=True) if ends)
     return EvidenceMaximum(solution, top, dict(zip(names, slopes.tolist(), strict=True)), at_bound)
 
 
@@ -152,12 +152,12 @@ def at_logs(problem: Problem, names: Sequence[str], logs) -> Problem:
     """The problem with the numbers of these names and logarithms."""
     numbers = np.exp(logs) if checks.concrete(logs) else jnp.exp(logs)
     given = dict(zip(names, numbers, strict=True))
-    variance = tuple(given.get(f"variance[{place}]", one) for place, one in enumerate(problem.variance))
+    variance = tuple(given.get(f"variance[{place}]", held) for place, held in enumerate(problem.variance))
     return problem.replace(temperature=given.get("temperature", problem.temperature), variance=variance)
 
 
 def _free_variances(architecture) -> tuple[int, ...]:
     """Places of the variances that the labels determine: the first, and those of layers beside a skip."""
     layers = enumerate(architecture.chain.kinds, start=1)
-    found = [place for place, kind in layers if not np.allclose(kind.mixing(2.0), 2 * np.asarray(kind.mixing(1.0)))]
-    return (0, *(place for place in found if architecture.chain.kinds[place - 1].value_matrices))
+    beside = [place for place, kind in layers if not np.allclose(kind.mixing(2.0), 2 * np.asarray(kind.mixing(1.0)))]
+    return (0, *(place for place in beside if architecture.chain.kinds[place - 1].value_matrices))

@@ -29,13 +29,13 @@ def kernel_without_paths(
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
     """
     check_alike(inputs, others, "others")
-    known = tuple(float(one) for one in variances(variance, len(inputs.chain.layers)))
+    known = variances(variance, len(inputs.chain.layers))
     return known[-1] * infinite_width(inputs, others, known)
 
 
 def check_alike(inputs: TokenInputs, others: TokenInputs, name: str) -> None:
     """Raise ValueError unless both are inputs of the same network."""
-    if not all(isinstance(one, TokenInputs) for one in (inputs, others)):
+    if not (isinstance(inputs, TokenInputs) and isinstance(others, TokenInputs)):
         raise ValueError(f"{name}: wanted token_inputs, got {type(others).__name__} beside {type(inputs).__name__}.")
     if others.chain != inputs.chain or others.tokens.shape[1] != inputs.tokens.shape[1]:
         raise ValueError(
@@ -46,7 +46,7 @@ def check_alike(inputs: TokenInputs, others: TokenInputs, name: str) -> None:
 
 def transposed(rows: TokenInputs) -> TokenInputs:
     """The rows with every $B_s$ transposed, for the adjoint of the recursion."""
-    groups = (group._replace(maps=tuple(np.swapaxes(one, -1, -2) for one in group.maps)) for group in rows.groups)
+    groups = (group._replace(maps=tuple(np.swapaxes(layer, -1, -2) for layer in group.maps)) for group in rows.groups)
     return replace(rows, groups=tuple(groups))
 
 
@@ -65,23 +65,23 @@ def mapped(rows: TokenInputs, layer: int, seeds: slice, gram) -> Iterator[tuple[
 
 def stepped(rows: TokenInputs, others: TokenInputs, layer: int, seeds: slice, gram) -> Float[np.ndarray, "rows others"]:
     """$\\sum_s B_s G B_s^\\top$ over `seeds`, of a Gram matrix between two sets of rows."""
-    found = np.zeros(gram.shape)
+    below = np.zeros(gram.shape)
     for here, half in mapped(rows, layer, seeds, gram):
         examples, count, length, _ = half.shape
         if not count:
-            return found
+            return below
         for other in others.groups:
             right = other.maps[layer][:, seeds].swapaxes(-1, -2).reshape(-1, count * other.length, other.length)
             left = half[..., other.rows].reshape(examples, count, length, len(right), other.length)
             left = left.transpose(3, 0, 2, 1, 4).reshape(len(right), -1, count * other.length)
-            found[here, other.rows] = (left @ right).transpose(1, 0, 2).reshape(examples * length, -1)
-    return found
+            below[here, other.rows] = (left @ right).transpose(1, 0, 2).reshape(examples * length, -1)
+    return below
 
 
 def seeded(rows: TokenInputs, layer: int, columns: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "..."]:
     """$B_s$ times columns, `(seeds, rows, columns)`."""
-    found = [half.swapaxes(0, 1) for _, half in mapped(rows, layer, slice(None), columns)]
-    return np.concatenate([half.reshape(len(half), -1, columns.shape[1]) for half in found], axis=1)
+    halves = [half.swapaxes(0, 1) for _, half in mapped(rows, layer, slice(None), columns)]
+    return np.concatenate([half.reshape(len(half), -1, columns.shape[1]) for half in halves], axis=1)
 
 
 def token_products(rows: TokenInputs, others: TokenInputs, gram) -> Float[np.ndarray, "examples others"]:

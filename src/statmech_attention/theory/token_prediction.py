@@ -46,59 +46,56 @@ def new_kernels(rows: TokenInputs, descent: Descent) -> tuple[np.ndarray, np.nda
 
 def _of_block(rows: TokenInputs, descent: Descent) -> tuple[np.ndarray, np.ndarray]:
     """Kernels of some examples of one length."""
-    limits: list = []
+    top, limits = descent.top, list[list]()
 
     def see(layer, gram, values):
         columns = descent.columns[len(limits)]
-        limits.append([grown(one @ columns, len(one), descent.features.size) for one in (gram, values)])
+        wide = [grown(matrix @ columns, len(matrix), descent.features.size) for matrix in (gram, values)]
+        limits.append([np.einsum("na,cd->ncad", limit, top) for limit in wide])
 
     kernel = infinite_width(rows, descent.train, (1.0, *descent.variances[1:-1], 1.0), see)
-    top, layers = descent.top, len(rows.chain.layers)
-    limit = limits[0][0]
-    across = np.einsum("na,cd->ncad", limit, top)
     weights = rows.weights.reshape(-1, rows.groups[0].length)
-    within = np.einsum("et,eu,cd->etcud", weights, weights, top)
-    for place, layer in enumerate(reversed(range(layers))):
-        limit, (across, within) = (
-            limits[place + 1][0],
-            _below(rows, descent, place, layer, (across, within), limit, limits[place + 1]),
-        )
+    above = limits[0][0], np.einsum("et,eu,cd->etcud", weights, weights, top)
+    for place, layer in enumerate(reversed(range(len(rows.chain.layers)))):
+        above = _below(rows, descent, place, layer, above, limits[place][0], limits[place + 1])
+    across, within = above
     tokens = rows.tokens.reshape(*weights.shape, -1)
     scale = descent.variances[0]
-    moved = (across - np.einsum("na,cd->ncad", limit, top)).reshape(*weights.shape, *across.shape[1:])
+    moved = (across - limits[-1][0]).reshape(*weights.shape, *across.shape[1:])
     seen = np.einsum("eti,etcad->eciad", tokens, moved, optimize=True) / np.sqrt(tokens.shape[2])
     cross = np.einsum("eciad,pia->ecpd", seen, descent.features.seen, optimize=True)
     own = np.einsum("eti,etcuc,eui->ec", tokens, within, tokens, optimize=True) / tokens.shape[2]
     return scale * (cross + np.einsum("ep,cd->ecpd", kernel, top)), scale * own
 
 
-def _below(rows, descent, place, layer, above, limit, limits):
-    """One layer down."""
+def _below(rows, descent, place, layer, above, limit, below):
+    """One layer down, with $Q_\\infty U$ above, and below, all of it and what has passed values."""
     across, within = above
     features, seen, top = descent.features.layers, descent.seen, descent.top
     variance, kept = descent.variances[1 + layer], int(rows.chain.layers[layer].keeps)
     length = rows.groups[0].length
     maps = rows.groups[0].maps[layer]
-    excess = across - np.einsum("na,cd->ncad", limit, top)
+    excess = across - limit
     through = seeded(rows, layer, excess.reshape(len(excess), -1)).reshape(-1, *excess.shape)
     passed = np.einsum("sncbd,sab->ncad", through[kept:], features.values[place][: len(through) - kept], optimize=True)
-    fresh = variance * passed + np.einsum("na,cd->ncad", limits[1], top)
+    whole, values = below
+    fresh = variance * passed + values
     flat = fresh.reshape(*fresh.shape[:2], -1)
     psi, own = flat @ seen.whitened[place], seen.psi[place]
     moved = psi @ seen.moment[place]
-    found = flat + moved @ own.T
+    beneath = flat + moved @ own.T
     inside = variance * _within(maps[:, kept:], within) + _pairs(moved, psi, length)
     if kept:
         gram, lifted = seen.gram[place], seen.lifted[place]
         beside = np.kron(features.kept[place], np.eye(len(top)))
         along = through[0].reshape(flat.shape) @ beside.T
-        along = along + np.einsum("na,cd->ncad", limits[0] - limits[1], top).reshape(flat.shape)
+        along = along + (whole - values).reshape(flat.shape)
         raised = across.reshape(*across.shape[:2], -1) @ lifted
         raised = seeded(rows, layer, raised.reshape(len(raised), -1))[0].reshape(raised.shape)
-        found = found + along + raised @ own.T + psi @ (beside @ gram @ lifted).T
+        beneath = beneath + along + raised @ own.T + psi @ (beside @ gram @ lifted).T
         cross = _pairs(raised, psi, length)
         inside = inside + _within(maps[:, :1], within) + cross + cross.transpose(0, 3, 4, 1, 2)
-    return found.reshape(across.shape), inside
+    return beneath.reshape(across.shape), inside
 
 
 def _within(maps, within) -> Float[np.ndarray, "examples tokens outputs tokens outputs"]:
@@ -108,5 +105,5 @@ def _within(maps, within) -> Float[np.ndarray, "examples tokens outputs tokens o
 
 def _pairs(left, right, length: int):
     """Products of rows within every example."""
-    left, right = (one.reshape(-1, length, *one.shape[1:]) for one in (left, right))
+    left, right = left.reshape(-1, length, *left.shape[1:]), right.reshape(-1, length, *right.shape[1:])
     return np.einsum("etcr,eudr->etcud", left, right, optimize=True)

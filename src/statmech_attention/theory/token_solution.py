@@ -77,8 +77,9 @@ class TokenSolution:
         check_alike(inputs_of(self.problem), test, "test")
         cross, own = new_kernels(test, self._descent())
         flat = cross.reshape(len(own) * own.shape[1], -1).T
-        found = self.regression.predict(jnp.asarray(flat), jnp.asarray(own.reshape(-1)))
-        return Prediction(*(one.reshape(-1, *test.chain.readout.axes) for one in found))
+        mean, variance = self.regression.predict(jnp.asarray(flat), jnp.asarray(own.reshape(-1)))
+        shape = (-1, *test.chain.readout.axes)
+        return Prediction(mean.reshape(shape), variance.reshape(shape))
 
     def evidence_slopes(self) -> dict[str, Float[Array | np.ndarray, "..."]]:
         r"""Derivatives of `log_evidence` in "temperature", "variance", "width" and "gates".
@@ -96,20 +97,20 @@ class TokenSolution:
             "width": jnp.asarray(np.where(np.isinf(widths), 0.0, widths)),  # at infinite width no level has moved
             "gates": jnp.ones(self.features.layers.values.shape[:2]),
         }
-        found = _slopes(given, self.point, problem.labels, self.features)
-        pairs = zip(inputs_of(problem).chain.heads, np.asarray(found["gates"])[::-1], strict=True)
-        return found | {"gates": np.concatenate([slopes[:heads] for heads, slopes in pairs])}
+        slopes = _slopes(given, self.point, problem.labels, self.features)
+        layers = zip(inputs_of(problem).chain.heads, np.asarray(slopes["gates"])[::-1], strict=True)
+        return slopes | {"gates": np.concatenate([gates[:heads] for heads, gates in layers])}
 
     def _descent(self) -> Descent:
         inputs = inputs_of(self.problem)
         top, _, _, seen = descend(self.point, numbers_of(self.problem), self.features)
-        columns = tuple(one[:, : self.features.size] for one in self.ranked.columns)
+        columns = tuple(level[:, : self.features.size] for level in self.ranked.columns)
         features, seen = jax.tree.map(np.asarray, (self.features, seen))
         return Descent(inputs, columns, features, seen, np.asarray(top), self.problem.architecture.variances)
 
     def __repr__(self) -> str:
         problem = self.problem
-        width = ", ".join(f"{float(one):g}" for one in dict.fromkeys(problem.width))
+        width = ", ".join(f"{float(number):g}" for number in dict.fromkeys(problem.width))
         what = f"layers={problem.layers}, {problem.examples} examples, N={width}, T={float(problem.temperature):g}"
         how = "settled" if self.settled else "not settled"
         return (

@@ -101,10 +101,10 @@ def sweep_without_paths(problem: Problem, *, widths: Sequence, **options: Unpack
 
 def _ranked(problem: Problem, most: int, start) -> Ranked:
     """New features, or those of the start, which are as good for another width."""
-    inputs, variances = inputs_of(problem), tuple(float(one) for one in problem.architecture.variances)
+    inputs, variances = inputs_of(problem), problem.architecture.variances
     if isinstance(start, TokenSolution):
-        known = tuple(map(float, start.problem.architecture.variances[1:-1]))
-        if inputs_of(start.problem) is not inputs or known != variances[1:-1]:
+        known = start.problem.architecture.variances
+        if inputs_of(start.problem) is not inputs or known[1:-1] != variances[1:-1]:
             raise ValueError(
                 "start: wanted a solution of the same inputs and variances of the values. Start from 'prior'."
             )
@@ -118,7 +118,8 @@ def _lowest_of(points: list[Point], problem: Problem, ranked, features, options,
     numbers = numbers_of(problem)
     best = Lowest(points[0], 0.0, 0.0, 0)
     if np.isfinite(float(problem.architecture.widest)):
-        best = min((lowest(point, numbers, features, *options) for point in points), key=lambda one: one.action)
+        ends = [lowest(point, numbers, features, *options) for point in points]
+        best = min(ends, key=lambda end: end.action)
     regression = excess_action(best.point, numbers, features)[1]
     return TokenSolution(
         problem=problem,
@@ -166,7 +167,7 @@ def _starts(solution, problem: Problem, features: Features, start, options) -> l
     if solution is not None:
         passed = [level.passed for level in solution.ranked.levels]
         earlier = [solution] if solution is start or not isinstance(start, TokenSolution) else [solution, start]
-        same = [one.point for one in earlier if one.features.size == features.size]
+        same = [solved.point for solved in earlier if solved.features.size == features.size]
         if solution is start and same:
             return same
         return [*same, carried(solution.point, solution.features, features, passed, outputs)]
