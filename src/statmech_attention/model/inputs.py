@@ -30,10 +30,14 @@ class ReadAttention(NamedTuple):
     mask: Bool[np.ndarray, "examples tokens"] | None
 
 
-def double_arrays(tokens, matrices) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Tokens, and matrices `(examples, heads, keys, queries)`, in double precision."""
-    tokens, *found = (one.detach().cpu().double().numpy() for one in (tokens, *matrices))
-    return tokens, tuple(np.swapaxes(one, -1, -2) for one in found)
+def in_numpy(tensor) -> np.ndarray:
+    """A tensor of PyTorch in double precision."""
+    return tensor.detach().cpu().double().numpy()
+
+
+def keys_first(matrices) -> tuple[np.ndarray, ...]:
+    """Matrices of PyTorch as `(examples, heads, keys, queries)`, in double precision."""
+    return tuple(in_numpy(matrix.mT) for matrix in matrices)
 
 
 def attended(matrices: Sequence[np.ndarray]) -> np.ndarray:

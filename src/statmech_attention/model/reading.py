@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.model.inputs import ReadAttention, attended, double_arrays
+from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
 from statmech_attention.model.listening import Run, places, tensors
-from statmech_attention.model.trials import ELSE, TOLERANCE, Residuals, Trial, in_double, rows_needed, said
+from statmech_attention.model.trials import ELSE, TOLERANCE, Residuals, Trial, check_sum, in_double, rows_needed, said
 
 
 def attention_from_transformers(
@@ -81,12 +81,12 @@ def _read(model, batch: dict, layers, test: bool) -> ReadAttention:
     if test and hasattr(model, "named_modules"):
         for one in reversed(_residuals(model, batch, found, where, chosen, layers is None, mask)):
             _check_residuals(one)
-    arrays = double_arrays(found.hidden_states[0], [found.attentions[layer] for layer in chosen])
+    matrices = keys_first(found.attentions[layer] for layer in chosen)
     if mask is not None and mask.ndim == 2 and np.isin(mask, (0, 1)).all():
-        return ReadAttention(*arrays, mask != 0)
+        return ReadAttention(in_numpy(found.hidden_states[0]), matrices, mask != 0)
     square = [one for one in found.attentions if one.shape[-2:] == found.attentions[chosen[0]].shape[-2:]]
-    seen = attended(double_arrays(square[0], square)[1])
-    return ReadAttention(*arrays, None if mask is None and seen.all() else seen)
+    seen = attended(keys_first(square))
+    return ReadAttention(in_numpy(found.hidden_states[0]), matrices, None if mask is None and seen.all() else seen)
 
 
 def _run(model, batch: dict, layers) -> tuple:
@@ -169,10 +169,7 @@ def _residuals(model, batch, found, where, chosen, whole: bool, mask) -> list[Re
 
 def _check_residuals(one: Residuals) -> None:
     """Raise ValueError for a test that leaves something."""
-    share = max(one.values, one.heads)
-    if not share <= TOLERANCE:
-        got = f"{said(share)} of the output of attention {one.layer} unexplained, as by a gate, norm or router"
-        raise ValueError(f"model: wanted attention that is a sum over heads with fixed matrices, got {got}. {ELSE}")
+    check_sum(one.layer, max(one.values, one.heads))
     if not one.tokens <= TOLERANCE:
         before = f"attention {one.layer - 1}" if one.layer else "the first tokens"
         got = f"{said(one.tokens)} of what comes from {before} carried to other tokens, as by a convolution"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.model.inputs import ReadAttention, attended, double_arrays
+from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
 from statmech_attention.model.listening import tensors
 from statmech_attention.model.trials import (
     ELSE,
@@ -19,6 +19,7 @@ from statmech_attention.model.trials import (
     carried,
     changed,
     changing,
+    check_sum,
     in_double,
     mixing,
     reaches,
@@ -69,11 +70,12 @@ def attention_from_torch(
     _check_calls(wanted)
     if test:
         for layer in chosen:
-            _check_sum(torch, layer, calls[layer].module)
+            check_sum(layer, by_itself(torch, calls[layer].module))
         _check_links(torch, model, inputs, options, chosen, bool(entered))
     tokens = (entered or [calls[0].value])[0]
     tokens = tokens if calls[0].batch_first else tokens.transpose(0, 1)
-    return ReadAttention(*double_arrays(tokens, [one.matrix for one in wanted]), _padding(calls, wanted))
+    matrices = keys_first(call.matrix for call in wanted)
+    return ReadAttention(in_numpy(tokens), matrices, _padding(calls, wanted))
 
 
 def _padding(calls: list, wanted: list) -> np.ndarray | None:
@@ -83,7 +85,7 @@ def _padding(calls: list, wanted: list) -> np.ndarray | None:
         return ~masks[0].cpu().numpy()
     examples, *_, keys = wanted[0].matrix.shape
     alike = [one.matrix for one in calls if one.matrix.ndim == 4 and one.matrix.shape[::3] == (examples, keys)]
-    seen = attended(double_arrays(alike[0], alike)[1]) if alike else np.ones(1, bool)
+    seen = attended(keys_first(alike)) if alike else np.ones(1, bool)
     return None if not masks and seen.all() else seen
 
 
@@ -146,16 +148,6 @@ def _check_calls(calls: list) -> None:
             got = "queries and keys of different sequences"
         if got:
             raise ValueError(f"model: wanted a chain of attentions among the same tokens, got {got}. {ELSE}")
-
-
-def _check_sum(torch, layer: int, module) -> None:
-    """Raise ValueError for an attention that is no sum over heads, as one derived from PyTorch's may be."""
-    share = by_itself(torch, module)
-    if not share <= TOLERANCE:
-        raise ValueError(
-            f"model: wanted attention that is a sum over heads with fixed matrices, got {said(share)} of the output of "
-            f"attention {layer} unexplained, as by a gate, norm or router. {ELSE}"
-        )
 
 
 def _check_links(torch, model, inputs, options, chosen, in_layers: bool) -> None:

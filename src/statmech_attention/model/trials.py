@@ -162,6 +162,13 @@ def by_itself(torch, module) -> float:
     return max(shares)
 
 
+def check_sum(layer: int, share: float) -> None:
+    """Raise ValueError if more of what an attention returns is no sum over heads than rounding leaves."""
+    if not share <= TOLERANCE:
+        got = f"{said(share)} of the output of attention {layer} unexplained, as by a gate, norm or router"
+        raise ValueError(f"model: wanted attention that is a sum over heads with fixed matrices, got {got}. {ELSE}")
+
+
 def said(share: float) -> str:
     """A share as people say it."""
     return f"{100 * min(share, 1):.3g} %"
