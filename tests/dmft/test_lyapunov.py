@@ -1,5 +1,8 @@
 """Jacobian against automatic differentiation, exponents against the determinant, known values."""
 
+from fractions import Fraction
+from operator import mul
+
 import jax
 import numpy as np
 import pytest
@@ -51,6 +54,21 @@ def test_directions_are_orthonormal_even_where_they_were_almost_parallel(count):
     assert np.all(doubts[0] < 1e-15) and np.all(doubts[-1] < 1e-6)
 
 
+def test_rounding_of_one_direction_acts_on_those_that_follow():
+    """Lengths left against elimination in fractions: the first two vectors almost agree."""
+    vectors = np.random.default_rng(0).normal(size=(3, 6))
+    vectors[1] = vectors[0] + 1e-9 * vectors[1]
+    _, lengths, doubts = orthonormal(jax.numpy.asarray(vectors.reshape(3, 1, 6, 1)))
+    rows = [[Fraction(float(number)) for number in row] for row in vectors]
+    gram = [[sum(map(mul, one, other)) for other in rows] for one in rows]
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        share = gram[second][first] / gram[first][first]
+        gram[second] = [below - share * above for below, above in zip(gram[second], gram[first], strict=True)]
+    errors = np.abs(lengths[:, 0] / np.sqrt([float(gram[number][number]) for number in range(3)]) - 1)
+    assert errors[2] > 1e3 * doubts[2, 0], "it suffers from more than its own rounding"
+    assert np.all(errors <= np.maximum.accumulate(doubts[:, 0]))
+
+
 def test_a_direction_that_is_lost_is_zero():
     vectors = np.zeros((2, 1, 2, 1))
     vectors[:, 0, 0] = 1.0
@@ -87,6 +105,7 @@ def test_few_exponents_are_the_largest_of_all(at_three):
     assert few.exponents.shape == (2,) and all_of_them.exponents.shape == (12,)
     np.testing.assert_allclose(few.exponents, all_of_them.exponents[:2], atol=1e-10)
     assert all_of_them.rounding[0] < 1e-6 < all_of_them.rounding[-1]
+    assert np.all(np.diff(all_of_them.rounding) >= 0), "rounding of one acts on those that follow"
 
 
 def test_exponents_of_zero_at_zero_epsilon(published):

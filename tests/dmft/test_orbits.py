@@ -24,9 +24,12 @@ def test_the_period_is_that_of_the_trajectory(at_three):
 
 
 def test_a_fixed_point_without_positional_weight_has_period_one(published):
-    model = dmft.dynamics(published, beta=0.5, gamma=220.0, epsilon=np.array([0.0, 0.1]))
+    """With positional weight the slot has to return too, also where flat attention is the same at every step."""
+    gammas, epsilons = np.array([220.0, 220.0, 0.0]), np.array([0.0, 0.1, 0.1])
+    model = dmft.dynamics(published, beta=0.5, gamma=gammas, epsilon=epsilons)
     window = dmft.advance(model, dmft.initial_window(model), steps=500)
-    assert dmft.period(model, window, longest=8).tolist() == [1, 4]
+    assert np.max(np.abs(window.attention[2])) < 1e-15
+    assert dmft.period(model, window, longest=8).tolist() == [1, 4, 4]
 
 
 def test_the_leading_multiplier_of_the_published_orbit(at_three):

@@ -33,13 +33,14 @@ def test_kernel_without_a_head_is_that_of_the_network_with_its_gate_closed(head,
     np.testing.assert_allclose(found, sma.kernel_without_paths(*without, variance=VARIANCE), rtol=1e-12, atol=1e-12)
 
 
-def test_slopes_and_losses_are_changes_of_the_evidence():
-    labels, temperature = np.random.default_rng(3).normal(size=6), 0.2
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_slopes_and_losses_are_changes_of_the_evidence(outputs):
+    labels, temperature = np.random.default_rng(3).normal(size=(6, outputs)), 0.2
 
     def evidence(gates):
         rows = rows_of(6, 1, gates)
         covariance = sma.kernel_without_paths(rows, rows, variance=VARIANCE) + temperature * np.eye(6)
-        return multivariate_normal(np.zeros(6), covariance).logpdf(labels)
+        return multivariate_normal(np.zeros(6), covariance).logpdf(labels.T).sum()
 
     rows = rows_of(6, 1)
     kernel, heads = sma.kernel_without_paths(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
@@ -50,14 +51,15 @@ def test_slopes_and_losses_are_changes_of_the_evidence():
         np.testing.assert_allclose(found.losses[head], evidence(np.ones(5)) - evidence(1 - unit), atol=1e-9)
 
 
-def test_scale_and_temperature_are_those_of_the_largest_evidence():
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_scale_and_temperature_are_those_of_the_largest_evidence(outputs):
     rows = rows_of(12, 4)
     kernel, heads = sma.kernel_without_paths(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
-    labels = np.random.default_rng(5).multivariate_normal(np.zeros(12), 3 * kernel + 0.5 * np.eye(12))
+    labels = np.random.default_rng(5).multivariate_normal(np.zeros(12), 3 * kernel + 0.5 * np.eye(12), outputs).T
     found = head_worth(kernel, heads, labels)
 
     def evidence(scale, temperature):
-        return multivariate_normal(np.zeros(12), scale * kernel + temperature * np.eye(12)).logpdf(labels)
+        return multivariate_normal(np.zeros(12), scale * kernel + temperature * np.eye(12)).logpdf(labels.T).sum()
 
     best = evidence(found.scale, found.temperature)
     assert all(

@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
+from attention_book.theory.solvable_model import SolvableModel
 from statmech_attention.theory import hyperparameters
 
 
@@ -97,6 +98,19 @@ def test_a_range_may_end_the_search(chains, found, monkeypatch):
     bound = sma.maximise_evidence(problem)
     assert bound.at_bound == ("temperature",) and bound.temperature == pytest.approx(limit)
     assert bound.slopes["temperature"] < 0 and repr(bound).endswith("at a bound: temperature)")
+
+
+def test_a_search_in_the_higher_of_two_minima_goes_on_from_the_lower(monkeypatch):
+    sizes = {"examples": 100, "features": 400, "width": 10.0, "temperature": 0.05}
+    problem = SolvableModel([[1, 0.999], [0.999, 1]], [0.5, 0.0], **sizes).sample(jax.random.key(0), 2)[0]
+    monkeypatch.setitem(hyperparameters.RANGES, "temperature", (0.01, 0.06))
+    wanted = sma.maximise_evidence(problem, chosen="temperature")
+    first = iter([sma.minima(problem.reduce())[1:]])
+    lowest = hyperparameters.minima
+    monkeypatch.setattr(hyperparameters, "minima", lambda one, **given: next(first, None) or lowest(one, **given))
+    found = sma.maximise_evidence(problem, chosen="temperature")
+    assert next(first, None) is None and found.solution.start == wanted.solution.start == "narrow"
+    assert found.log_evidence == pytest.approx(wanted.log_evidence, abs=1e-6)
 
 
 def test_the_upper_end_of_a_range_is_named(chains):

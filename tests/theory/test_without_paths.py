@@ -1,5 +1,7 @@
 """The theory without paths against the theory of paths, and against networks drawn from the prior."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from layers import brute_force
 
 import statmech_attention as sma
+from attention_book.theory.solvable_model import SolvableModel
 from statmech_attention.theory import NotSettled
 
 LENGTHS = [4, 2, 3, 4, 1, 2]
@@ -160,6 +163,33 @@ def test_left_out_predictions_are_those_of_the_other_examples(many):
         )
 
 
+def test_left_out_predictions_of_two_outputs_are_those_without_both():
+    train, _, labels, numbers = setting("all kinds, two outputs")
+    problem = sma.Problem(sma.token_inputs(**train), labels, **numbers)
+    found = sma.solve_without_paths(problem)
+    covariance = np.asarray(found.regression.factor @ found.regression.factor.T).reshape(6, 2, 6, 2)
+    assert np.max(np.abs(covariance[:, 0, :, 1])) > 0.01, "outputs are correlated"
+    for place in range(6):
+        rest = np.arange(6) != place
+        inverse = np.linalg.inv(covariance[rest][:, :, rest].reshape(10, 10))
+        mean = covariance[place][:, rest].reshape(2, 10) @ inverse @ labels[rest].ravel()
+        np.testing.assert_allclose(found.left_out_predictions[place], mean)
+
+
+def test_a_narrower_network_leads_to_the_other_minimum_as_with_paths():
+    """Two tokens, each seen by a head: a weak signal in noise that both share."""
+    sizes = {"examples": 100, "features": 400, "width": 10.0, "temperature": 0.05}
+    known = SolvableModel([[1, 0.999], [0.999, 1]], [0.5, 0.0], **sizes).sample(jax.random.key(0), 2)[0]
+    matrices = np.broadcast_to(np.eye(2)[:, :, None], (100, 2, 2, 2))
+    rows = sma.token_inputs(known.attentioned.values, [matrices], readout="first")
+    problem = sma.Problem(rows, known.labels, width=10, temperature=0.05)
+    expected = {one.start: sma.log_evidence(one) for one in sma.minima(known)}
+    assert expected["narrow"] > expected["prior"] + 10
+    for start, evidence in expected.items():
+        found = sma.solve_without_paths(problem, start=start)
+        np.testing.assert_allclose(found.log_evidence, evidence, atol=1e-4)
+
+
 def test_sweep_from_wide_to_narrow_ends_where_a_solve_does(many):
     problem, whole = many
     narrow, wide = sma.sweep_without_paths(problem, widths=(5, 20))
@@ -195,6 +225,8 @@ def test_what_does_not_fit_is_refused(many):
     others = sma.token_inputs(**arguments([("heads", 2)], "first", None, [3, 2], 1))
     with pytest.raises(ValueError, match="test: wanted layers"):
         whole.predict(others)
+    with pytest.raises(ValueError, match="others: wanted layers .* and 3 features as in training, got .* and 2"):
+        sma.kernel_without_paths(others, replace(others, tokens=others.tokens[:, :2]))
     with pytest.raises(ValueError, match="start: wanted"):
         sma.solve_without_paths(problem.replace(variance=2.0), start=whole)
     with pytest.raises(ValueError, match="attentioned: wanted attentioned_inputs .* Take solve_without_paths"):
@@ -221,6 +253,12 @@ def test_some_examples_and_some_heads_are_those_of_smaller_inputs():
     assert found.layers == expected.layers and len(found) == 3
     found = sma.kernel_without_paths(found, found, variance=numbers["variance"])
     np.testing.assert_allclose(found, kernel.reshape(3, 2, 3, 2)[:, 0, :, 0], rtol=1e-12, atol=1e-12)
+
+
+def test_numbers_of_examples_are_spread_over_their_tokens():
+    given = arguments([("heads", 2)], "first", None, LENGTHS, 1)
+    rows = sma.token_inputs(**given | {"inputs": np.broadcast_to(np.arange(6.0)[:, None, None], (6, 4, 1))})
+    np.testing.assert_array_equal(rows.spread(np.arange(6.0)), rows.tokens[:, 0])
 
 
 def test_attention_that_was_read_comes_whole_or_in_batches():
