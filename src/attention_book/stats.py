@@ -39,6 +39,14 @@ class Interval:
         return cls.of(np.asarray(one, float) - np.asarray(other, float), axis)
 
     @classmethod
+    def between(cls, some, others) -> "Interval":
+        """Mean of some units minus that of other units, with Welch's interval."""
+        found = stats.ttest_ind(some, others, equal_var=False)
+        ends = found.confidence_interval(LEVEL)
+        apart = float(np.mean(some) - np.mean(others))
+        return cls(apart, abs(apart / float(found.statistic)), float(ends.low), float(ends.high))
+
+    @classmethod
     def share(cls, count: int, total: int) -> "Interval":
         """Share of independent events, with Wilson's interval."""
         low, high = stats.binomtest(int(count), int(total)).proportion_ci(LEVEL, method="wilson")

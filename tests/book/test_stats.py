@@ -23,6 +23,17 @@ def test_paired_interval_is_that_of_differences():
     assert [found.low, found.high] == pytest.approx([low, high])
 
 
+def test_difference_of_means_covers_its_true_value_in_95_percent():
+    """Six units with three times the spread of twenty others."""
+    rng = np.random.default_rng(0)
+    found = [Interval.between(rng.normal(1, 3, 6), rng.normal(0, 1, 20)) for _ in range(2000)]
+    covered = np.mean([one.low < 1 < one.high for one in found])
+    assert abs(covered - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 2000)
+    some, others = rng.normal(size=6), rng.normal(size=20)
+    error = np.sqrt(some.var(ddof=1) / 6 + others.var(ddof=1) / 20)
+    assert Interval.between(some, others).error == pytest.approx(error)
+
+
 def test_interval_of_arrays_has_an_entry_for_each_column():
     columns = np.stack([VALUES, 2 * VALUES, -VALUES], axis=1)
     found = Interval.of(columns, axis=0)
