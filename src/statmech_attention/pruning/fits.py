@@ -88,7 +88,7 @@ def without_paths(problem: Problem, definition: str) -> Fit:
         scale, temperature = scale_and_temperature(known, targets.reshape(len(train), -1), problem.temperature)
 
         def scores():
-            worth = head_worth(known, heads[:, *within], targets, temperature=problem.temperature)
+            worth = head_worth(scale * known, scale * heads[:, *within], targets, temperature=temperature)
             return worth.losses if by_removal else worth.slopes
 
         def outputs(test):
