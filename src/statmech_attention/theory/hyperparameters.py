@@ -132,7 +132,7 @@ def _maximum_at(logs, end, bounds, problem: Problem, names, trials: list[Solutio
 
 
 def searched(problem: Problem, chosen: str | Sequence[str], free: Sequence[int]):
-    """What is searched: the problem where it begins, names of the numbers, their logarithms there, and their ranges.
+    """The search in hand: the problem where it begins, names of its numbers, their logarithms there, and their ranges.
 
     Of the variances those in the `free` places can be chosen, by the names "variance[0]", ..
     """
