@@ -54,9 +54,8 @@ def solution_of_arrays(found: dict[str, np.ndarray], problem: Problem) -> TokenS
     levels = tuple(Level(*(found[f"level_{place}_{name}"] for name in Level._fields)) for place in range(layers))
     columns, images, values = (tuple(found[f"{name}_{place}"] for place in range(layers + 1)) for name in _LEVELS)
     ranked = Ranked(columns, images, values, float(found["total"]), found["kernel"], levels)
-    shift = found.get("point_shift")
-    coordinates = jnp.asarray(found["point_outputs"]), jnp.asarray(found["point_factor"])
-    point = Point(*coordinates, None if shift is None else jnp.asarray(shift))
+    coordinates = (found.get(f"point_{name}") for name in Point._fields)
+    point = Point(*(None if coordinate is None else jnp.asarray(coordinate) for coordinate in coordinates))
     numbers: dict[str, Any] = {name: found[name].item() for name in _NUMBERS}
     features = ranked.first(numbers["directions"], inputs_of(problem))
     regression = excess_action(point, numbers_of(problem), features)[1]

@@ -13,7 +13,10 @@ the coordinates $M \phi + f \epsilon$ with fresh noise $\epsilon$. Then, as in (
     S - S_0 = sum_l (N_l / N_max) (|M|^2 + |f|^2 - 2 ln det f - r) + alpha E,
     K = sigma_0^2 (sum_i X_i D_0 X_i^T + rest (x) U).
 
-With all features this is (11) exactly, for any number of paths.
+With all features this is (11) exactly, for any number of paths. The signals of a head of value dimension
+$k$ pass through $k$ columns of its own first. They bring a level more, with $D_s$ in place of $D$ above,
+
+    D_s = Phi f_s f_s^T Phi^T,          (k / N_max) (|f_s|^2 - 2 ln det f_s - r).
 """
 
 from collections.abc import Sequence
@@ -36,13 +39,15 @@ _MEMORY = 20  # pairs of steps and gradients
 _POLISH = 5
 _CLOSE = 1e-2  # gradient from which Newton's steps lead to the minimum
 _PRODUCTS = 100
+_TINY = 1e-300
 
 
 class Numbers(NamedTuple):
     r"""What the action depends on beside the features; all can be differentiated.
 
-    `variances` are $(\sigma_L^2, .., \sigma_1^2)$ and `shares` $N_l / N_{max}$ in the same order;
-    `projection` is $\sigma_0^2$, `readout` $\sigma_a^2$ and `unit` $N_{max}$.
+    `variances` are $(\sigma_L^2, .., \sigma_1^2)$ and `shares` $N_l / N_{max}$ in the same order, those of
+    heads of a finite value dimension in `inner`, zero without; `projection` is $\sigma_0^2$,
+    `readout` $\sigma_a^2$ and `unit` $N_{max}$.
     """
 
     labels: Float[Array, "examples outputs"]
@@ -51,25 +56,28 @@ class Numbers(NamedTuple):
     variances: Float[Array, " layers"]
     readout: Float[Array, ""]
     shares: Float[Array, " layers"]
+    inner: Float[Array, " layers"]
     readout_share: Float[Array, ""]
     unit: Float[Array, ""]
 
     @classmethod
-    def of(cls, labels, temperature, variances, shares, unit) -> "Numbers":
+    def of(cls, labels, temperature, variances, shares, inner, unit) -> "Numbers":
         """From variances and shares in the order of `Problem`, the first layer's first."""
         parts = labels.reshape(len(labels), -1), temperature, variances[0], variances[-2:0:-1], variances[-1]
-        return cls(*(jnp.asarray(part, float) for part in (*parts, shares[-2::-1], shares[-1], unit)))
+        return cls(*(jnp.asarray(part, float) for part in (*parts, shares[-2::-1], inner[::-1], shares[-1], unit)))
 
 
 class Point(NamedTuple):
     """Coordinates, zero at infinite width: of $F$ of the outputs, of $f$ and, beside skips, of $M$ of every level.
 
-    Of $F$ and $f$, lower triangles, the logarithm of the diagonal; what is above does not matter.
+    Of $F$ and $f$, lower triangles, the logarithm of the diagonal; what is above does not matter. So for
+    $f_s$ in `inner`, if some heads have a finite value dimension.
     """
 
     outputs: Float[Array, "outputs outputs"]
     factor: Float[Array, "layers rows rows"]
     shift: Float[Array, "layers rows rows"] | None
+    inner: Float[Array, "layers seeds rows rows"] | None
 
 
 class Seen(NamedTuple):
@@ -80,12 +88,16 @@ class Seen(NamedTuple):
     moment: Float[Array, "rows rows"]
     lifted: Float[Array, "rows rows"] | None  # chol(D)^-T M^T
     gram: Float[Array, "rows rows"]  # above
+    bend: Float[Array, "seeds rows rows"] | None  # Phi^-T (f_s f_s^T - 1) Phi^-1
 
 
-def prior_point(features: Features, outputs: int) -> Point:
+def prior_point(features: Features, numbers: Numbers) -> Point:
     """Coordinates of infinite width."""
-    square = jnp.zeros((len(features.layers.basis), features.size * outputs, features.size * outputs))
-    return Point(jnp.zeros((outputs, outputs)), square, None if features.layers.kept is None else square)
+    outputs, (layers, seeds) = numbers.labels.shape[1], features.layers.values.shape[:2]
+    square = jnp.zeros((layers, features.size * outputs, features.size * outputs))
+    shift = None if features.layers.kept is None else square
+    inner = jnp.repeat(square[:, None], seeds, axis=1) if np.any(numbers.inner) else None
+    return Point(jnp.zeros((outputs, outputs)), square, shift, inner)
 
 
 def triangle(coordinates: Float[Array, "rows rows"]) -> Float[Array, "rows rows"]:
@@ -99,18 +111,20 @@ def descend(point: Point, numbers: Numbers, features: Features):
     top = numbers.readout * outputs @ outputs.T
     step = partial(_step, top=top)
     start = jnp.kron(jnp.eye(features.size), top)
-    gram, (costs, seen) = jax.lax.scan(
-        step, start, (features.layers, point.factor, point.shift, numbers.variances, numbers.shares)
-    )
+    levels = features.layers, point.factor, point.shift, point.inner, numbers.variances, numbers.shares, numbers.inner
+    gram, (costs, seen) = jax.lax.scan(step, start, levels)
     return top, gram, numbers.readout_share * _cost(outputs) + jnp.sum(costs), seen
 
 
 def _step(gram, layer, top):
     """(K5): the Gram matrix of the features below a layer."""
-    level, coordinates, shift, variance, share = layer
+    level, coordinates, shift, inner, variance, share, inner_share = layer
     ones = jnp.eye(len(top))
     factor, basis = triangle(coordinates), jnp.kron(level.basis, ones)
-    fresh = variance * (_mapped(level.values, gram, len(top)) + jnp.kron(level.values_rest, top))
+    through, inner_cost, bend = gram, 0.0, None
+    if inner is not None:
+        through, inner_cost, bend = _narrowed(gram, inner, inner_share)
+    fresh = variance * (_mapped(level.values, through, len(top)) + jnp.kron(level.values_rest, top))
     image = fresh @ basis
     half = jnp.linalg.cholesky(basis.T @ image + jnp.diag(jnp.repeat(level.spare, len(top))))
     psi = solve_triangular(half, image.T, lower=True).T
@@ -123,13 +137,32 @@ def _step(gram, layer, top):
         below = below + along @ gram @ along.T + jnp.kron(level.kept_rest, top) + cross + cross.T
         lifted = solve_triangular(root, shift.T, lower=True, trans=1)
     whitened = solve_triangular(half, basis.T, lower=True).T
-    return below + psi @ moment @ psi.T, (share * cost, Seen(whitened, psi, moment, lifted, gram))
+    seen = Seen(whitened, psi, moment, lifted, gram, bend)
+    return below + psi @ moment @ psi.T, (share * cost + inner_cost, seen)
 
 
-def _mapped(maps: Float[Array, "seeds below above"], gram, outputs: int):
-    r"""$\sum_s A_s D A_s^\top$, every $A_s$ the same for all outputs."""
+def _narrowed(gram, coordinates: Float[Array, "seeds rows rows"], share):
+    """$D_s$ of all heads, their cost, and `bend`; heads without a value dimension have $D$ itself."""
+    root, ones = jnp.linalg.cholesky(gram), jnp.eye(len(gram))
+    lifted = solve_triangular(root, ones, lower=True).T
+
+    def of_head(coordinates):
+        factor = jnp.where(share > 0, triangle(coordinates), ones)
+        half = root @ factor
+        return half @ half.T, _cost(factor), lifted @ (factor @ factor.T - ones) @ lifted.T
+
+    grams, costs, bend = jax.vmap(of_head)(coordinates)
+    return grams, share * jnp.sum(costs), bend
+
+
+def _mapped(maps: Float[Array, "seeds below above"], gram: Float[Array, "*seeds rows rows"], outputs: int):
+    r"""$\sum_s A_s D_s A_s^\top$, every $A_s$ the same for all outputs; with one $D$, or with one of each seed."""
     seeds, below, above = maps.shape
-    half = (maps.reshape(-1, above) @ gram.reshape(above, -1)).reshape(seeds, below * outputs, above, outputs)
+    if gram.ndim == 2:
+        half = maps.reshape(-1, above) @ gram.reshape(above, -1)
+    else:
+        half = maps @ gram.reshape(seeds, above, -1)
+    half = half.reshape(seeds, below * outputs, above, outputs)
     gram_below = jnp.tensordot(half, maps, ((0, 2), (0, 2)))
     return jnp.swapaxes(gram_below, 1, 2).reshape(below * outputs, below * outputs)
 
@@ -174,35 +207,37 @@ def lowest(start: Point, numbers: Numbers, features: Features, tolerance: float,
     from scipy.optimize import minimize
 
     flat, unravel = ravel_pytree(start)
-    weights = np.asarray(ravel_pytree(_weights(start, numbers))[0])
+    units = np.asarray(ravel_pytree(_units(start, numbers))[0])
 
     def value(flat):
-        action, slope = _value_and_slope(unravel(flat / weights), numbers, features)
-        return float(action), np.asarray(ravel_pytree(slope)[0]) / weights
+        action, slope = _value_and_slope(unravel(flat * units), numbers, features)
+        return float(action), np.asarray(ravel_pytree(slope)[0]) * units
 
     options = {"maxcor": _MEMORY, "maxiter": max_steps, "maxfun": 2 * max_steps, "ftol": 0.0, "gtol": tolerance}
-    end = minimize(value, np.asarray(flat) * weights, jac=True, method="L-BFGS-B", options=options)
+    end = minimize(
+        value, np.where(units > 0, flat / np.maximum(units, _TINY), 0.0), jac=True, method="L-BFGS-B", options=options
+    )
     point, action, slope, steps = end.x, float(end.fun), end.jac, int(end.nfev)
     for _ in range(_POLISH):
         if not tolerance < np.abs(slope).max() < _CLOSE:
             break
-        step = _newton_step(unravel(point / weights), jnp.asarray(slope), jnp.asarray(weights), numbers, features)
+        step = _newton_step(unravel(point * units), jnp.asarray(slope), jnp.asarray(units), numbers, features)
         nearer = value(point + np.asarray(step))
         if not np.abs(nearer[1]).max() < np.abs(slope).max():
             break
         (action, slope), point, steps = nearer, point + np.asarray(step), steps + 1
-    return Lowest(unravel(point / weights), action, float(np.abs(slope).max()), steps)
+    return Lowest(unravel(point * units), action, float(np.abs(slope).max()), steps)
 
 
 @quick_jit()
-def _newton_step(point: Point, slope, weights, numbers, features):
+def _newton_step(point: Point, slope, units, numbers, features):
     flat, unravel = ravel_pytree(point)
 
     def gradient(scaled):
         action = jax.grad(lambda point: excess_action(point, numbers, features)[0])
-        return ravel_pytree(action(unravel(scaled / weights)))[0] / weights
+        return ravel_pytree(action(unravel(scaled * units)))[0] * units
 
-    product = jax.linearize(gradient, flat * weights)[1]
+    product = jax.linearize(gradient, flat / jnp.maximum(units, _TINY))[1]
     return cg(product, -slope, tol=1e-4, maxiter=_PRODUCTS)[0]
 
 
@@ -224,7 +259,12 @@ def carried(point: Point, features: Features, others: Features, passed: Sequence
             shift, wanted = overlap.T @ np.asarray(point.shift[level]), overlap.shape[1]
             shifts.append(np.pad(shift, ((0, 0), (0, max(0, wanted - shift.shape[1]))))[:, :wanted])
     shift = None if point.shift is None else jnp.asarray(np.stack(shifts))
-    return Point(point.outputs, jnp.asarray(np.stack(factors)), shift)
+    size, inner = others.size * outputs, None
+    if point.inner is not None:
+        least = min(size, point.inner.shape[-1])
+        inner = jnp.zeros((*point.inner.shape[:2], size, size))
+        inner = inner.at[..., :least, :least].set(point.inner[..., :least, :least])
+    return Point(point.outputs, jnp.asarray(np.stack(factors)), shift, inner)
 
 
 def _frame(features: Features, level: int, gram) -> Float[np.ndarray, "rows columns"]:
@@ -235,13 +275,17 @@ def _frame(features: Features, level: int, gram) -> Float[np.ndarray, "rows colu
     return np.linalg.solve(half, basis.T).T
 
 
-def _weights(point: Point, numbers: Numbers) -> Point:
-    """Roots of the entropy's Hessian at infinite width."""
+def _units(point: Point, numbers: Numbers) -> Point:
+    """One over the roots of the entropy's Hessian at infinite width; zero for what stays there."""
 
     def of(square, share):
-        return jnp.sqrt(2 * share) * (jnp.ones_like(square) + (jnp.sqrt(2.0) - 1) * jnp.eye(square.shape[-1]))
+        share = np.asarray(share).reshape(np.shape(share) + (1,) * (square.ndim - np.ndim(share)))
+        return np.where(share > 0, 1 / np.sqrt(2 * np.where(share > 0, share, 1.0)), 0.0) * np.ones(square.shape)
 
-    shares = numbers.shares[:, None, None]
-    factor = jnp.stack([of(square, share) for square, share in zip(point.factor, numbers.shares, strict=True)])
-    shift = None if point.shift is None else jnp.sqrt(2 * shares) * jnp.ones_like(point.shift)
-    return Point(of(point.outputs, numbers.readout_share), factor, shift)
+    def triangular(square, share):
+        return of(square, share) * np.where(np.eye(square.shape[-1]), 0.5**0.5, 1.0)
+
+    outputs, factor = triangular(point.outputs, numbers.readout_share), triangular(point.factor, numbers.shares)
+    shift = None if point.shift is None else of(point.shift, numbers.shares)
+    inner = None if point.inner is None else triangular(point.inner, numbers.inner)
+    return Point(outputs, factor, shift, inner)

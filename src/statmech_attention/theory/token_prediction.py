@@ -3,11 +3,13 @@ r"""New inputs in the theory without paths: the recursion (K5) between their row
 For the rows of new inputs $Q = \delta_* d^\top / N$ and $V = \delta_* \delta_*^\top / N$, within an
 example, go down with $D$. With $Q_\infty$ of infinite width, which (K3) gives exactly,
 
-    C_* = sigma_l^2 sum_s B_s (Q - Q_inf U) A_s^T + C_*inf U,         Psi_* = C_* c chol^{-T},
+    C_* = sigma_l^2 sum_s B_s (Q_s - Q_inf U) A_s^T + C_*inf U,       Psi_* = C_* c chol^{-T},
     Q' = B_0 (Q - Q_inf U) A_0^T + .. + B_0 Q Phi^{-T} M^T Psi^T + Psi_* M Phi^T A_0^T
          + C_* + Psi_* (M M^T + f f^T - 1) Psi^T,
 
-and $V'$ alike with $\Psi_*$ for $\Psi$. What the features leave out stays at its prior.
+and $V'$ alike with $\Psi_*$ for $\Psi$. What the features leave out stays at its prior. $Q_s = Q$, but
+for heads of a finite value dimension $Q_s = Q (1 + b_s D)$ and $V_s = V + Q b_s Q^\top$ with
+$b_s = \Phi^{-\top} (f_s f_s^\top - 1) \Phi^{-1}$.
 """
 
 from typing import Any, NamedTuple
@@ -77,19 +79,28 @@ def _below(rows, descent, place, layer, above, limit, below):
     maps = rows.groups[0].maps[layer]
     excess = across - limit
     through = seeded(rows, layer, excess.reshape(len(excess), -1)).reshape(-1, *excess.shape)
+    inside = variance * _within(maps[:, kept:], within)
+    if seen.bend is not None:
+        bend = seen.bend[place][: maps.shape[1] - kept]
+        whole = seeded(rows, layer, across.reshape(len(across), -1))[kept:].reshape(
+            -1, *across.shape[:2], bend.shape[1]
+        )
+        bent = np.einsum("sncr,srq->sncq", whole, bend, optimize=True)
+        inside = inside + variance * sum(_pairs(*pair, length) for pair in zip(bent, whole, strict=True))
+        through[kept:] += (bent @ seen.gram[place]).reshape(-1, *excess.shape)
     passed = np.einsum("sncbd,sab->ncad", through[kept:], features.values[place][: len(through) - kept], optimize=True)
-    whole, values = below
+    beyond, values = below
     fresh = variance * passed + values
     flat = fresh.reshape(*fresh.shape[:2], -1)
     psi, own = flat @ seen.whitened[place], seen.psi[place]
     moved = psi @ seen.moment[place]
     beneath = flat + moved @ own.T
-    inside = variance * _within(maps[:, kept:], within) + _pairs(moved, psi, length)
+    inside = inside + _pairs(moved, psi, length)
     if kept:
         gram, lifted = seen.gram[place], seen.lifted[place]
         beside = np.kron(features.kept[place], np.eye(len(top)))
         along = through[0].reshape(flat.shape) @ beside.T
-        along = along + (whole - values).reshape(flat.shape)
+        along = along + (beyond - values).reshape(flat.shape)
         raised = across.reshape(*across.shape[:2], -1) @ lifted
         raised = seeded(rows, layer, raised.reshape(len(raised), -1))[0].reshape(raised.shape)
         beneath = beneath + along + raised @ own.T + psi @ (beside @ gram @ lifted).T

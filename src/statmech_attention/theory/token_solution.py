@@ -21,8 +21,11 @@ class NotSettled(RuntimeError):
     """Raised when more directions still change predictions; `solution` has the last ones."""
 
     def __init__(self, message: str, solution: "TokenSolution"):
-        super().__init__(message)
+        super().__init__(message, solution)
         self.solution = solution
+
+    def __str__(self) -> str:
+        return self.args[0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +62,7 @@ class TokenSolution:
     @property
     def log_evidence(self) -> float:
         r"""$\ln p(Y) \approx -\frac{N}{2}(S - S_0) - \frac{P C}{2} \ln 2\pi$; exact at infinite width."""
-        unit = float(self.problem.architecture.widest)
+        unit = float(self.problem.architecture.unit)
         excess = float(self.regression.nats) if np.isinf(unit) else unit * self.action
         return -0.5 * (excess + self.problem.labels.size * np.log(2 * np.pi))
 
@@ -94,10 +97,10 @@ class TokenSolution:
         given = {
             "temperature": jnp.asarray(problem.temperature, float),
             "variance": jnp.asarray(architecture.variances, float),
-            "width": jnp.asarray(np.where(np.isinf(widths), 0.0, widths)),  # at infinite width no level has moved
+            "width": jnp.asarray(np.where(np.isinf(widths), 0.0, widths)),  # at infinite width they have not moved
             "gates": jnp.ones(self.features.layers.values.shape[:2]),
         }
-        slopes = _slopes(given, self.point, problem.labels, self.features)
+        slopes = _slopes(given, _value_dimensions(problem), self.point, problem.labels, self.features)
         layers = zip(inputs_of(problem).chain.heads, np.asarray(slopes["gates"])[::-1], strict=True)
         return slopes | {"gates": np.concatenate([gates[:heads] for heads, gates in layers])}
 
@@ -126,10 +129,17 @@ def inputs_of(problem: Problem) -> TokenInputs:
 
 
 def numbers_of(problem: Problem) -> Numbers:
-    """Labels, temperature, variances and shares from the readout down."""
+    """Labels, temperature, variances and shares from the readout down; the share of an infinite width is zero."""
     architecture = problem.architecture
-    shares, unit = architecture.shares, architecture.widest
-    return Numbers.of(problem.labels, problem.temperature, architecture.variances, shares, unit)
+    unit, widths = architecture.unit, np.asarray(architecture.widths, float)
+    shares = np.where(np.isinf(widths), 0.0, widths) / unit
+    inner = _value_dimensions(problem) / unit
+    return Numbers.of(problem.labels, problem.temperature, architecture.variances, shares, inner, unit)
+
+
+def _value_dimensions(problem: Problem) -> Float[np.ndarray, " layers"]:
+    """The value dimension of the heads of every layer, zero without one."""
+    return np.array([float(layer.inner or 0) for layer in inputs_of(problem).chain.layers])
 
 
 def left_out_means(regression: Regression, labels) -> Float[np.ndarray, "..."]:
@@ -142,10 +152,10 @@ def left_out_means(regression: Regression, labels) -> Float[np.ndarray, "..."]:
 
 
 @jax.jit
-def _slopes(given, point, labels, features):
+def _slopes(given, inner, point, labels, features):
     def evidence(given):
         # Widths instead of shares, and one for the unit: N S.
-        numbers = Numbers.of(labels, given["temperature"], given["variance"], given["width"], 1.0)
+        numbers = Numbers.of(labels, given["temperature"], given["variance"], given["width"], inner, 1.0)
         values = features.layers.values * jnp.sqrt(given["gates"])[:, :, None, None]
         gated = features._replace(layers=features.layers._replace(values=values))
         return -0.5 * excess_action(point, numbers, gated)[0]

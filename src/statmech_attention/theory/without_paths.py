@@ -63,13 +63,10 @@ def solve_without_paths(
 
     Raises:
         NotSettled: more directions would change predictions, or the gradient is too large.
-        ValueError: heads of a finite value dimension, which have order parameters of their own.
 
     Source: ours; with directions as in (K5).
     """
     problem = need_problem(problem, "width", "temperature", tokens=True)
-    if any(kind.inner is not None for kind in inputs_of(problem).chain.kinds):
-        raise ValueError("layers: wanted heads without `values`, got a finite value dimension. Take solve.")
     ranked = _ranked(problem, checks.whole("directions", directions), start)
     solution = start if isinstance(start, TokenSolution) else None
     for number, count in enumerate(_counts(ranked, directions, solution)):
@@ -117,7 +114,7 @@ def _lowest_of(points: list[Point], problem: Problem, ranked, features, options,
     """The lowest minimum from these points, not yet settled; at infinite width the first of them."""
     numbers = numbers_of(problem)
     best = Lowest(points[0], 0.0, 0.0, 0)
-    if np.isfinite(float(problem.architecture.widest)):
+    if np.isfinite(float(problem.architecture.unit)):
         ends = [lowest(point, numbers, features, *options) for point in points]
         best = min(ends, key=lambda end: end.action)
     regression = excess_action(best.point, numbers, features)[1]
@@ -163,7 +160,7 @@ def _starts(solution, problem: Problem, features: Features, start, options) -> l
     """Points to start from: the last solution, or that of a narrower network, or the prior."""
     numbers = numbers_of(problem)
     outputs = numbers.labels.shape[1]
-    prior = prior_point(features, outputs)
+    prior = prior_point(features, numbers)
     if solution is not None:
         passed = [level.passed for level in solution.ranked.levels]
         earlier = [solution] if solution is start or not isinstance(start, TokenSolution) else [solution, start]
