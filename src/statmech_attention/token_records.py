@@ -54,8 +54,9 @@ def solution_of_arrays(found: dict[str, np.ndarray], problem: Problem) -> TokenS
     levels = tuple(Level(*(found[f"level_{place}_{name}"] for name in Level._fields)) for place in range(layers))
     columns, images, values = (tuple(found[f"{name}_{place}"] for place in range(layers + 1)) for name in _LEVELS)
     ranked = Ranked(columns, images, values, float(found["total"]), found["kernel"], levels)
-    coordinates = (found.get(f"point_{name}") for name in Point._fields)
-    point = Point(*(None if coordinate is None else jnp.asarray(coordinate) for coordinate in coordinates))
+    given = [found.get(f"point_{name}") for name in Point._fields]
+    coordinates: list[Any] = [None if part is None else jnp.asarray(part) for part in given]
+    point = Point(*coordinates)
     numbers: dict[str, Any] = {name: found[name].item() for name in _NUMBERS}
     features = ranked.first(numbers["directions"], inputs_of(problem))
     regression = excess_action(point, numbers_of(problem), features)[1]

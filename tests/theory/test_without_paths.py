@@ -134,6 +134,27 @@ def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths(name, heads, ga
         np.testing.assert_allclose(slopes["variance"][place] * numbers["variance"][place], moved, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["skips", "skip below, three outputs", "narrow heads", "all kinds, two outputs"])
+def test_slopes_in_the_attention_are_those_of_the_theory_of_paths(name):
+    train, _, labels, numbers = setting(name)
+    rng, mask = np.random.default_rng(1), train["mask"]
+    problem = sma.Problem(sma.token_inputs(**train), labels, **numbers)
+    slopes = sma.solve_without_paths(problem, tolerance=1e-9).attention_slopes()
+    with_heads = [one for one in slopes if one.shape[1]]
+    assert [one.shape for one in with_heads] == [one.shape for one in train["attention"] if one.shape[1]]
+    for place, found in enumerate(with_heads):
+        step = rng.normal(size=found.shape) * mask[:, None, :, None] * mask[:, None, None]
+
+        def evidence(size, place=place, step=step):
+            moved = list(train["attention"])
+            moved[place] = moved[place] + size * step
+            paths = sma.attentioned_inputs(**train | {"attention": lambda _: moved})
+            return float(sma.log_evidence(sma.solve(sma.Problem(paths, labels, **numbers), tolerance=1e-10)))
+
+        expected = (evidence(1e-4) - evidence(-1e-4)) / 2e-4
+        np.testing.assert_allclose(np.sum(found * step), expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.fixture(scope="module")
 def many():
     """81 paths with skips, 20 sentences: more paths than directions; and the solution in all of them."""

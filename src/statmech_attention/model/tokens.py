@@ -192,22 +192,23 @@ def _seed_maps(layer, matrix, before, after, shape) -> Float[np.ndarray, "exampl
     """$B_s$ of a layer, at unit variances."""
     eye = jnp.broadcast_to(jnp.eye(shape[1]), (*shape, shape[1]))
     branches = np.swapaxes(np.asarray(scaled_attended(layer, eye, matrix, before, after), float), -1, -2)
-    coefficients = _coefficients(layer)
-    if _is_diagonal(coefficients):
-        return np.diagonal(coefficients)[:, None, None] * branches
-    return np.einsum("bs,ebtu->estu", coefficients, branches)
+    factors = seed_factors(layer)
+    if _is_diagonal(factors):
+        return np.diagonal(factors)[:, None, None] * branches
+    return np.einsum("bs,ebtu->estu", factors, branches)
 
 
-def _coefficients(layer) -> Float[np.ndarray, "branches seeds"]:
+def seed_factors(layer) -> Float[np.ndarray, "branches seeds"]:
+    """The coefficients with which the branches of a layer stand in the maps $B_s$."""
     return np.asarray(layer.gains)[:, None] / np.sqrt(layer.divisor) * layer.mixing(1.0)
 
 
 def _gains(layer) -> Float[np.ndarray, " branches"]:
     """Coefficients of branches each of which is a seed."""
-    coefficients = _coefficients(layer)
-    if not _is_diagonal(coefficients):
+    factors = seed_factors(layer)
+    if not _is_diagonal(factors):
         raise ValueError(f"layers: wanted one value matrix per head, got {layer}.")
-    return np.diagonal(coefficients)
+    return np.diagonal(factors)
 
 
 def _is_diagonal(matrix) -> bool:

@@ -9,12 +9,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.directions import Numbers, Point, descend, excess_action
+from statmech_attention.theory.directions import Numbers, Point, descend
 from statmech_attention.theory.features import Features, Ranked
 from statmech_attention.theory.infinite_width import check_alike
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.regression import Prediction, Regression
 from statmech_attention.theory.token_prediction import Descent, new_kernels
+from statmech_attention.theory.token_slopes import attention_slopes, number_slopes
 
 
 class NotSettled(RuntimeError):
@@ -92,17 +93,28 @@ class TokenSolution:
         coordinates need no derivative. The features are held fixed, and what they leave out does
         not follow $\sigma_1^2 .. \sigma_L^2$ and gates.
         """
-        problem, architecture = self.problem, self.problem.architecture
-        widths = np.asarray(architecture.widths, float)
-        given = {
-            "temperature": jnp.asarray(problem.temperature, float),
-            "variance": jnp.asarray(architecture.variances, float),
-            "width": jnp.asarray(np.where(np.isinf(widths), 0.0, widths)),  # at infinite width they have not moved
-            "gates": jnp.ones(self.features.layers.values.shape[:2]),
+        found, of_gates = number_slopes(numbers_of(self.problem, unit=1.0), self.point, self.features)
+        layers = zip(inputs_of(self.problem).chain.heads, np.asarray(of_gates)[::-1], strict=True)
+        return {
+            "temperature": found.temperature,
+            "variance": np.array([found.projection, *found.variances[::-1], found.readout]),
+            "width": np.array([*found.shares[::-1], found.readout_share]),
+            "gates": np.concatenate([gates[:heads] for heads, gates in layers]),
         }
-        slopes = _slopes(given, _value_dimensions(problem), self.point, problem.labels, self.features)
-        layers = zip(inputs_of(problem).chain.heads, np.asarray(slopes["gates"])[::-1], strict=True)
-        return slopes | {"gates": np.concatenate([gates[:heads] for heads, gates in layers])}
+
+    def attention_slopes(self) -> list[Float[np.ndarray, "examples _heads keys queries"]]:
+        r"""Derivatives of `log_evidence` in all attention matrices of the training examples, layer by layer.
+
+        In $\Omega^h$ of (2), with frozen norms in it; of the tokens that the mask counts, and zero
+        beyond them. The directions are held, so that this is exact if they leave nothing out.
+        Examples are padded to the longest; a matrix of all pairs of (example, token) is kept for
+        every layer, or three.
+
+        Returns:
+            One array `(examples, heads, keys, queries)` per layer, the first layer's first.
+        """
+        numbers = numbers_of(self.problem, unit=1.0)
+        return attention_slopes(inputs_of(self.problem), self.ranked, self.features, self.point, numbers)
 
     def _descent(self) -> Descent:
         inputs = inputs_of(self.problem)
@@ -128,18 +140,14 @@ def inputs_of(problem: Problem) -> TokenInputs:
     return inputs
 
 
-def numbers_of(problem: Problem) -> Numbers:
-    """Labels, temperature, variances and shares from the readout down; the share of an infinite width is zero."""
+def numbers_of(problem: Problem, unit: float | None = None) -> Numbers:
+    """Labels, temperature, variances and shares; at a unit of 1 shares are widths, and the action is $N S$."""
     architecture = problem.architecture
-    unit, widths = architecture.unit, np.asarray(architecture.widths, float)
-    shares = np.where(np.isinf(widths), 0.0, widths) / unit
-    inner = _value_dimensions(problem) / unit
+    unit = architecture.unit if unit is None else unit
+    widths = np.asarray(architecture.widths, float)
+    shares = np.where(np.isinf(widths), 0.0, widths) / unit  # at infinite width nothing moves
+    inner = np.array([float(layer.inner or 0) for layer in architecture.chain.layers]) / unit
     return Numbers.of(problem.labels, problem.temperature, architecture.variances, shares, inner, unit)
-
-
-def _value_dimensions(problem: Problem) -> Float[np.ndarray, " layers"]:
-    """The value dimension of the heads of every layer, zero without one."""
-    return np.array([float(layer.inner or 0) for layer in inputs_of(problem).chain.layers])
 
 
 def left_out_means(regression: Regression, labels) -> Float[np.ndarray, "..."]:
@@ -149,15 +157,3 @@ def left_out_means(regression: Regression, labels) -> Float[np.ndarray, "..."]:
     own = resolvent[np.arange(len(labels)), :, np.arange(len(labels))]
     solved = np.asarray(regression.solve(regression.labels)).reshape(len(labels), outputs, 1)
     return labels - np.linalg.solve(own, solved)[..., 0].reshape(labels.shape)
-
-
-@jax.jit
-def _slopes(given, inner, point, labels, features):
-    def evidence(given):
-        # Widths instead of shares, and one for the unit: N S.
-        numbers = Numbers.of(labels, given["temperature"], given["variance"], given["width"], inner, 1.0)
-        values = features.layers.values * jnp.sqrt(given["gates"])[:, :, None, None]
-        gated = features._replace(layers=features.layers._replace(values=values))
-        return -0.5 * excess_action(point, numbers, gated)[0]
-
-    return jax.grad(evidence)(given)
