@@ -100,7 +100,8 @@ def _kernel(rows: Rows, point: Point, numbers: Numbers, features: Features, keep
     """$K$ of all pairs (example, output) by (K5) and (K2), with the coordinates of a point."""
     outputs = triangle(point.outputs)
     top = numbers.readout * outputs @ outputs.T
-    gram = jnp.kron(rows.weights[:, None] * rows.weights, top)
+    read = jnp.asarray(rows.weights)
+    gram = jnp.kron(jnp.outer(read, read), top)
     parts = point.factor, point.shift, point.inner, features.layers.basis, numbers.variances, numbers.inner
     for place, keep in enumerate(keeps):
         above, below = (jnp.kron(rows.directions[level], jnp.eye(len(top))) for level in (place, place + 1))
