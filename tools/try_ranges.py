@@ -19,7 +19,7 @@ import nbformat
 from attention_book.runs.notebooks import chapters, parameters_of
 from attention_book.runs.parameters import Parameter
 
-NO_NUMBER = re.compile(r".*\b(?:nan|(?<!-)inf)\b.*")  # an exponent of minus infinity is one
+NO_NUMBER = re.compile(r"\b(?:nan|(?<!-)inf)\b")  # an exponent of minus infinity is one
 KINDS = ("lower", "all-lower", "all-upper", "random")
 
 
@@ -70,8 +70,8 @@ def shown_nothing(notebook) -> str:
         if "scrapbook" not in output.get("metadata", {}):  # numbers for the claims, which nobody sees
             data = output.get("data", {})
             shown = output.get("text", data.get("text/markdown", data.get("text/plain", "")))
-            if found := NO_NUMBER.search(shown):
-                return f"prints {found[0].strip()!r}"
+            for line in filter(NO_NUMBER.search, shown.splitlines()):
+                return f"prints {line.strip()!r}"
     return ""
 
 
