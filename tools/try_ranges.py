@@ -19,7 +19,7 @@ import nbformat
 from attention_book.runs.notebooks import chapters, parameters_of
 from attention_book.runs.parameters import Parameter
 
-NO_NUMBER = re.compile(r"\b(?:nan|(?<!-)inf)\b")  # an exponent of minus infinity is one
+NO_NUMBER = re.compile(r"\b(?:nan|(?<!-)(?<!N = )inf)\b")  # an exponent of minus infinity is one
 KINDS = ("lower", "all-lower", "all-upper", "random")
 
 

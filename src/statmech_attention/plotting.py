@@ -127,6 +127,7 @@ def against_width(
     order = np.argsort(widths)
     axes.plot(widths[order], mean[order], style, color=colour, label=label)
     axes.fill_between(widths[order], (mean - error)[order], (mean + error)[order], color=colour, alpha=0.2, linewidth=0)
+    axes.update_datalim([(width, 0.0) for width in widths], updatey=False)  # the axis has them where no value is known
     axes.set(xscale="log", xlabel="width $N$")
     powers_of_ten(axes.xaxis)
     return axes

@@ -96,3 +96,9 @@ def test_slider_has_a_picture_for_every_value_and_loads_nothing():
     heights = [float(re.search(r'height="([\d.]+)pt"', one)[1]) for one in pictures]
     assert len(pictures) == 3 and heights == sorted(set(heights))
     assert not re.findall(r"(?:src|href)=\W*https?:|@import|\.src = .*http", shown.html)
+
+
+def test_curve_of_which_no_value_is_known_keeps_its_widths():
+    axes = plotting.against_width([3.0], np.full((2, 1), np.nan), label="theory")
+    axes.figure.canvas.draw()
+    assert axes.get_xlim()[0] < 3 < axes.get_xlim()[1]
