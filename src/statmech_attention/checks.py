@@ -99,7 +99,7 @@ def choice(name: str, value, known) -> str:
 def indices(name: str, value, count: int, *, least: int = 0, what: str = "indices") -> np.ndarray:
     """Convert different whole numbers below `count`, at least `least` of them, to an array."""
     chosen = list(value) if np.iterable(value) else [value]
-    known = np.iterable(value) and all(is_whole(one, 0) and one < count for one in chosen)
+    known = np.iterable(value) and all(is_whole(index, 0) and index < count for index in chosen)
     if not known or len(chosen) < least or len(set(chosen)) != len(chosen):
         some = f", at least {'one' if least == 1 else least}" if least else ""
         raise ValueError(f"{name}: wanted different {what} out of 0..{count - 1}{some}, got {value!r}.")
@@ -125,16 +125,16 @@ def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] =
     return result
 
 
-def _refuse_classes(found: np.ndarray, axes: tuple[int, ...]) -> None:
+def _refuse_classes(values: np.ndarray, axes: tuple[int, ...]) -> None:
     """Raise ValueError for names or numbers of classes and for columns, with what to write."""
     several = "layers that end with Outputs(C), and 1.0 * (np.asarray(labels)[:, None] == classes)"
-    whole = found.dtype.kind in "iu" and not axes and found.ndim == 1 and np.any(np.abs(found) != 1)
-    if found.dtype.kind in "bOSU" or whole:
+    whole = values.dtype.kind in "iu" and not axes and values.ndim == 1 and np.any(np.abs(values) != 1)
+    if values.dtype.kind in "bOSU" or whole:
         raise ValueError(
-            f"labels: wanted +1.0 and -1.0, got {found.dtype} values such as {found.flat[0]!r}. For two classes write "
-            f"np.where(np.asarray(labels) == .., 1.0, -1.0), for more {several}, for a regression "
+            f"labels: wanted +1.0 and -1.0, got {values.dtype} values such as {values.flat[0]!r}. For two classes "
+            f"write np.where(np.asarray(labels) == .., 1.0, -1.0), for more {several}, for a regression "
             "np.asarray(labels, float)."
         )
-    if found.ndim != 1 + len(axes):
-        hint = several if axes or found.ndim > 1 and found.shape[1] > 1 else "np.ravel(labels)"
-        raise ValueError(f"labels: wanted shape {('examples', *axes)}, got {found.shape}. Write {hint}.")
+    if values.ndim != 1 + len(axes):
+        hint = several if axes or values.ndim > 1 and values.shape[1] > 1 else "np.ravel(labels)"
+        raise ValueError(f"labels: wanted shape {('examples', *axes)}, got {values.shape}. Write {hint}.")

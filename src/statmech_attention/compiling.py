@@ -34,7 +34,7 @@ def quick_jit(function: Callable[..., Any] | None = None, *, static: tuple[str, 
     @functools.wraps(function)
     def call(*args, **named):
         given = jax.tree.leaves((args, named))
-        traced = any(isinstance(one, jax.core.Tracer) for one in (*given, jnp.asarray(0.0)))
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in (*given, jnp.asarray(0.0)))
         plain = traced or jax.default_backend() != "cpu" or jax.config.read("jax_disable_most_optimizations")
         return (usual if plain else quick)(*args, **named)
 

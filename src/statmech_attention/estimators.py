@@ -76,7 +76,7 @@ class _AttentionPaths(BaseEstimator):
         self.layers_ = Chain.of(default if self.layers is None else self.layers).shorthand
         self.numbers_ = {name: getattr(self, name) for name in ("width", "temperature", "variance")}
         if labels.ndim == 2:
-            if any(isinstance(one, Outputs) for one in self.layers_):
+            if any(isinstance(layer, Outputs) for layer in self.layers_):
                 raise ValueError(f"layers: wanted none of outputs, got {self.layers_}. Leave it out: classes add it.")
             self.layers_ = (*self.layers_, Outputs(labels.shape[1]))
         self.inputs_, self.labels_ = self._paths(X), labels

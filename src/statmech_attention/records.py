@@ -74,7 +74,7 @@ def _of_problem(problem: Problem, batch: tuple[str, ...]) -> dict[str, Any]:
     variables["labels"] = ((*leading, "row", *("output",) * (labels.ndim - 1 - len(leading))), labels)
     for name in ("width", "variance"):
         if (numbers := getattr(problem, name)) is not None:
-            stacked = np.stack([np.asarray(one, float) for one in numbers], axis=-1)
+            stacked = np.stack([np.asarray(number, float) for number in numbers], axis=-1)
             variables[name] = ((*batch, f"{name}_layer"), stacked)
     for name in ("temperature", "count"):
         if (number := getattr(problem, name)) is not None:
@@ -128,8 +128,8 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution | TokenSolution:
     if "action" not in dataset:
         return problem
     overlaps = tuple(jnp.asarray(dataset[stage.variable].values) for stage in Chain.of(layers).stages)
-    found: dict[str, Any] = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS}
-    return Solution(problem, overlaps, **found, start=dataset.attrs["start"], starts=int(dataset.attrs["starts"]))
+    reached: dict[str, Any] = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS}
+    return Solution(problem, overlaps, **reached, start=dataset.attrs["start"], starts=int(dataset.attrs["starts"]))
 
 
 @contextmanager
@@ -158,7 +158,8 @@ def write_netcdf(dataset, path: str | os.PathLike) -> Path:
     if path.suffix != ".nc":
         raise ValueError(f"path: wanted a file name ending in .nc, got {path.name!r}.")
     # A compressed variable has its own index in the file, larger than a small variable.
-    large = [name for name, one in dataset.variables.items() if one.dtype.kind in "fiub" and one.nbytes > _LARGE]
+    variables = dataset.variables.items()
+    large = [name for name, array in variables if array.dtype.kind in "fiub" and array.nbytes > _LARGE]
     encoding = {name: {"zlib": True, "complevel": 9, "shuffle": True} for name in large}
     # In memory first: HDF5 ends the process if it cannot flush to a full disk.
     content = dataset.to_netcdf(engine="h5netcdf", encoding=encoding)
@@ -183,13 +184,13 @@ def read_netcdf(path: str | os.PathLike):
 
 def fingerprint(dataset, without: Collection[str] = ()) -> str:
     """Return 16 digits of the SHA-256 of a Dataset's names, axes, numbers and texts, but for some variables."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(set(map(str, dataset.variables)) - set(without)):
         variable = dataset.variables[name]
         values = np.ascontiguousarray(variable.values)
         # Texts come back as objects, whose bytes are addresses.
         text = values.dtype.kind in "OU"
         content = "\0".join(map(str, values.ravel())).encode() if text else values.tobytes()
-        found.update(f"{name} {variable.dims} {values.shape} {'O' if text else values.dtype.kind}\0".encode())
-        found.update(content)
-    return found.hexdigest()[:16]
+        digest.update(f"{name} {variable.dims} {values.shape} {'O' if text else values.dtype.kind}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16]

@@ -132,7 +132,7 @@ class HiddenMarkov:
         Returns:
             Query-key products, arrays `(heads, features, features)` for `attention_from_products`.
         """
-        random = (self.random_head(key=one) for one in jax.random.split(checks.key("key", key)))
+        random = (self.random_head(key=subkey) for subkey in jax.random.split(checks.key("key", key)))
         return tuple(jnp.stack(pair) for pair in zip((self.step_head(0), self.uniform_head()), random, strict=True))
 
     def step_head(self, step: int) -> Float[np.ndarray, "features features"]:

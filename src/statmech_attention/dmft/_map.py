@@ -127,10 +127,10 @@ def blocks(laws: Laws, query, query_slope, rings: Rings, slopes: Slopes, shares)
     attention = rings.attention[rings.slot]
     centred = shares[:, None] * (rings.values - attention[None])
     pulls = laws.sharpness[None, None] * jnp.sum(query[None, :, None] * slopes.keys, axis=1)
-    found = shares[:, None, None] * slopes.values + centred[:, :, None] * pulls[:, None]
+    derivatives = shares[:, None, None] * slopes.values + centred[:, :, None] * pulls[:, None]
     spread = laws.sharpness[None, None] * jnp.sum(centred[:, :, None] * rings.keys[:, None], axis=0)
     through_query = jnp.sum(spread[:, :, None] * query_slope[None], axis=1)
-    return found.at[rings.slot].add(through_query)
+    return derivatives.at[rings.slot].add(through_query)
 
 
 def begin_tangent(laws: Laws, rings: Rings, directions) -> Tangent:
@@ -164,11 +164,11 @@ def orthonormal(directions: Float[Array, "directions slots features batch"]):
 
     A direction of which nothing is left becomes zero.
     """
-    found: list = []
+    cleared: list = []
     for vector in directions:
-        basis = jnp.stack([direction for direction, _, _ in found]) if found else jnp.zeros_like(directions[:1])
-        found.append(_cleared(vector, basis))
-    return tuple(jnp.stack(parts) for parts in zip(*found, strict=True))
+        basis = jnp.stack([direction for direction, _, _ in cleared]) if cleared else jnp.zeros_like(directions[:1])
+        cleared.append(_cleared(vector, basis))
+    return tuple(jnp.stack(parts) for parts in zip(*cleared, strict=True))
 
 
 def _cleared(vector, basis):

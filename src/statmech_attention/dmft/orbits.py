@@ -39,7 +39,7 @@ def onset(patterns: Patterns) -> Onset:
     Args:
         patterns: `Patterns` with known values, not traced.
     """
-    size, found = patterns.window, [Onset(np.inf, np.nan)]
+    size, candidates = patterns.window, [Onset(np.inf, np.nan)]
     for c in np.linalg.eigvals(np.asarray(pair_correlations(patterns.value, patterns.output))):
         if abs(c) < 1e-12:
             continue
@@ -51,8 +51,8 @@ def onset(patterns: Patterns) -> Onset:
             ratio = 1 / size if theta < 1e-12 else up / down if abs(down) > 1e-12 else np.inf
             if np.isfinite(ratio) and (ratio > 0) == (turn % 2 == 0):
                 frequency = theta / (2 * np.pi)
-                found.append(Onset(float(size * abs(ratio) / abs(c)), float(min(frequency, 1 - frequency))))
-    return min(found, key=lambda one: one.beta)
+                candidates.append(Onset(float(size * abs(ratio) / abs(c)), float(min(frequency, 1 - frequency))))
+    return min(candidates, key=lambda candidate: candidate.beta)
 
 
 def period(
@@ -69,8 +69,8 @@ def period(
         `(*batch,)`; 0 where the state does not return.
     """
     longest, tolerance = checks.whole("longest", longest), checks.positive("tolerance", tolerance)
-    found = _first_return(laws_of(model), rings_of(window, model), longest, tolerance)
-    return np.asarray(found).reshape(model.shape)
+    periods = _first_return(laws_of(model), rings_of(window, model), longest, tolerance)
+    return np.asarray(periods).reshape(model.shape)
 
 
 @jax.jit
@@ -78,11 +78,11 @@ def _first_return(laws, rings, most, tolerance):
     size = rings.keys.shape[0]
 
     def body(number, state):
-        rings, found = state
+        rings, shortest = state
         rings, *_ = _map.step(laws, rings)
         back = jnp.max(jnp.abs(_map.newest_first(rings.attention, rings.slot, 0) - first), axis=(0, 1)) <= tolerance
         back = back & ((number % size == 0) | (laws.epsilon == 0))
-        return rings, jnp.where((found == 0) & back, number, found)
+        return rings, jnp.where((shortest == 0) & back, number, shortest)
 
     first = _map.newest_first(rings.attention, rings.slot, 0)
     return jax.lax.fori_loop(1, most + 1, body, (rings, jnp.zeros(first.shape[-1], dtype=int)))[1]

@@ -95,7 +95,7 @@ def patterns_from_arrays(
         checks.same(name, "words", words.shape[0], "positions (features)", positions.shape[0])
         matrices.append(PatternMatrix(words, positions))
         for part in ("words", "positions"):
-            wanted, got = (getattr(one, part).shape for one in (matrices[0], matrices[-1]))
+            wanted, got = (getattr(matrix, part).shape for matrix in (matrices[0], matrices[-1]))
             if wanted != got:
                 raise ValueError(f"{name}, {part}: wanted shape {wanted} as in query, got {got}.")
     return Patterns(*matrices)

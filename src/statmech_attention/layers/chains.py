@@ -172,28 +172,28 @@ def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -
     """The blocks of all order parameters on the partial paths that are left, and of the heads that are left."""
     # The last axis is that of the outputs, all of which stay.
     left = [list(part.branches) for part in parts] + [list(range(whole.outputs))]
-    partial, found = partial_paths_left((*whole.branches, whole.outputs), left), []
+    partial, blocks = partial_paths_left((*whole.branches, whole.outputs), left), []
     for overlap, (place, _, inner) in zip(order_parameters[:-1], whole.stages[:-1], strict=True):
         if not inner:
-            found.append(overlap[np.ix_(partial[place], partial[place])])
+            blocks.append(overlap[np.ix_(partial[place], partial[place])])
         elif parts[place].layer.inner is not None:
             above = partial[place + 1]
-            found.append(overlap[np.ix_(np.array(parts[place].matrices, int), above, above)])
-    return (*found, order_parameters[-1])
+            blocks.append(overlap[np.ix_(np.array(parts[place].matrices, int), above, above)])
+    return (*blocks, order_parameters[-1])
 
 
 def layers_to_json(layers) -> list:
     """Return `layers` in a form that JSON can hold, kinds by names and fields; refuse unknown kinds."""
-    for one in layers:
-        if isinstance(one, Kind) and type(one) is not _KINDS.get(type(one).__name__):
-            raise ValueError(f"layers: wanted numbers and layers of {', '.join(_KINDS)} to record, got {one!r}.")
-    return [[type(one).__name__, _fields(one)] if isinstance(one, Kind) else one for one in layers]
+    for layer in layers:
+        if isinstance(layer, Kind) and type(layer) is not _KINDS.get(type(layer).__name__):
+            raise ValueError(f"layers: wanted numbers and layers of {', '.join(_KINDS)} to record, got {layer!r}.")
+    return [[type(layer).__name__, _fields(layer)] if isinstance(layer, Kind) else layer for layer in layers]
 
 
 def layers_from_json(written) -> tuple[int | Kind, ...]:
     """The inverse of `layers_to_json`."""
     try:
-        layers = tuple(_KINDS[one[0]](**one[1]) if isinstance(one, list) else one for one in written)
+        layers = tuple(_KINDS[entry[0]](**entry[1]) if isinstance(entry, list) else entry for entry in written)
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError(f"layers: wanted layers as written, got {written!r}.") from error
     return Chain.of(layers).shorthand

@@ -41,8 +41,8 @@ class SoftmaxAttention:
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
         checks.same("inputs", "the features axis", inputs.shape[2], "the attention", self.queries[0].shape[-1])
-        for one in (*(self.bias or ()), *(() if self.mask is None else (self.mask,))):
-            checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias and the mask", one.shape[-1])
+        for array in (*(self.bias or ()), *(() if self.mask is None else (self.mask,))):
+            checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias and the mask", array.shape[-1])
         matrices = _matrices(self, inputs, _allowed(self.mask, mask))
         return matrices if mask is None else tuple(without_padding(matrix, mask) for matrix in matrices)
 
@@ -68,12 +68,12 @@ def attention_from_products(
 
     Source: Tiberi et al. (2024), equation (3) and appendix G.2.
     """
-    found = _layers("products", products, "heads features features")
-    features = found[0].shape[-1]
-    if any(product.shape[1:] != (features, features) for product in found):
-        got = [product.shape for product in found]
+    matrices = _layers("products", products, "heads features features")
+    features = matrices[0].shape[-1]
+    if any(product.shape[1:] != (features, features) for product in matrices):
+        got = [product.shape for product in matrices]
         raise ValueError(f"products: wanted (heads, {features}, {features}) in every layer, got {got}.")
-    return SoftmaxAttention(found, None, _pairs(mask), _bias(bias, found))
+    return SoftmaxAttention(matrices, None, _pairs(mask), _bias(bias, matrices))
 
 
 def attention_from_queries_and_keys(
@@ -95,14 +95,14 @@ def attention_from_queries_and_keys(
 
     Source: Tiberi et al. (2024), equation (3).
     """
-    found, others = (
-        _layers(name, one, "heads dimension features") for name, one in (("queries", queries), ("keys", keys))
-    )
-    shapes, features = [one.shape for one in found], found[0].shape[-1]
-    if shapes != [one.shape for one in others] or any(shape[-1] != features for shape in shapes):
-        got = f"{shapes} and {[one.shape for one in others]}"
+    axes = "heads dimension features"
+    queries, keys = _layers("queries", queries, axes), _layers("keys", keys, axes)
+    shapes, others = [matrix.shape for matrix in queries], [matrix.shape for matrix in keys]
+    features = shapes[0][-1]
+    if shapes != others or any(shape[-1] != features for shape in shapes):
+        got = f"{shapes} and {others}"
         raise ValueError(f"queries and keys: wanted equal shapes (heads, dimension, {features}), got {got}.")
-    return SoftmaxAttention(found, others, _pairs(mask), _bias(bias, found))
+    return SoftmaxAttention(queries, keys, _pairs(mask), _bias(bias, queries))
 
 
 def relative_bias(table: ArrayLike, tokens: int) -> Float[Array, "_heads tokens tokens"]:
@@ -175,19 +175,19 @@ def chain_and_matrices(inputs, attention, layers=None, layout: str = "key_query"
 @quick_jit
 def _matrices(attention, inputs, allowed):
     """The softmax over keys of every layer, the bias added before the mask."""
-    found = []
+    matrices = []
     for layer, queries in enumerate(attention.queries):
         if attention.keys is None:
             logits = jnp.einsum("esi,hij,etj->ehst", inputs, queries, inputs, optimize="optimal")
         else:
-            query, key = (jnp.einsum("hgi,eti->ehtg", one, inputs) for one in (queries, attention.keys[layer]))
+            query, key = (jnp.einsum("hgi,eti->ehtg", matrix, inputs) for matrix in (queries, attention.keys[layer]))
             logits = jnp.einsum("ehsg,ehtg->ehst", key, query) / np.sqrt(queries.shape[1]).astype(inputs.dtype)
         if attention.bias is not None:
             logits = logits + attention.bias[layer][None].astype(logits.dtype)
         if allowed is not None:
             logits = jnp.where(allowed[:, None], logits, -jnp.inf)
-        found.append(jax.nn.softmax(logits, axis=-2))
-    return tuple(found)
+        matrices.append(jax.nn.softmax(logits, axis=-2))
+    return tuple(matrices)
 
 
 def _allowed(pairs, mask) -> Bool[Array | np.ndarray, "_examples tokens tokens"] | None:
@@ -205,10 +205,10 @@ def _allowed(pairs, mask) -> Bool[Array | np.ndarray, "_examples tokens tokens"]
 
 def _layers(name: str, values, axes: str) -> tuple:
     """Check arrays, one per layer."""
-    found = tuple(checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(values))
-    if not found:
+    arrays = tuple(checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(values))
+    if not arrays:
         raise ValueError(f"{name}: wanted at least one attention layer, got none: the set of paths is empty.")
-    return found
+    return arrays
 
 
 def _pairs(mask):
@@ -218,7 +218,7 @@ def _pairs(mask):
 def _bias(bias, queries: tuple):
     if bias is None:
         return None
-    found = _layers("bias", bias, "heads tokens tokens")
-    for one, other in zip(found, queries, strict=True):
-        checks.same("bias", "the heads", len(one), "the layer", len(other))
-    return found
+    biases = _layers("bias", bias, "heads tokens tokens")
+    for table, layer in zip(biases, queries, strict=True):
+        checks.same("bias", "the heads", len(table), "the layer", len(layer))
+    return biases

@@ -67,12 +67,12 @@ def _own(read: ReadAttention) -> Attention:
 def _all_alike(given: Given) -> bool:
     """True if at the readout all heads of every layer see the same, and there are several of some layer."""
     columns, several = given.weights[:, None, :, None], False
-    for matrix in reversed([one for one in given.matrices if one is not None]):
+    for matrix in reversed([matrix for matrix in given.matrices if matrix is not None]):
         if not checks.concrete(matrix):
             return False
-        found = np.asarray(matrix) @ columns
-        several |= found.shape[1] > 1
-        if np.ptp(found, axis=1).max() > 0:
+        seen = np.asarray(matrix) @ columns
+        several |= seen.shape[1] > 1
+        if np.ptp(seen, axis=1).max() > 0:
             return False
-        columns = found[:, :1]
+        columns = seen[:, :1]
     return several

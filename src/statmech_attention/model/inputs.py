@@ -63,10 +63,13 @@ def padded(inputs, mask=None) -> tuple[Float[Array, "..."], Bool[np.ndarray, "ex
 
 def pad_sequences(sequences: Sequence[ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
     """Return sequences of unequal length, arrays `(tokens, features)`, as one array and a mask, true for a token."""
-    each = [np.asarray(checks.array(f"sequences[{n}]", one, "tokens features")) for n, one in enumerate(sequences)]
-    for number, one in enumerate(each):
-        checks.same("sequences", f"the features of sequences[{number}]", one.shape[1], "the first", each[0].shape[1])
-    lengths = np.array([len(one) for one in each])
+    each = [
+        np.asarray(checks.array(f"sequences[{n}]", sequence, "tokens features")) for n, sequence in enumerate(sequences)
+    ]
+    for number, sequence in enumerate(each):
+        these = f"the features of sequences[{number}]"
+        checks.same("sequences", these, sequence.shape[1], "the first", each[0].shape[1])
+    lengths = np.array([len(sequence) for sequence in each])
     mask = np.arange(lengths.max())[None] < lengths[:, None]
     inputs = np.zeros((*mask.shape, each[0].shape[1]), np.result_type(*each))
     inputs[mask] = np.concatenate(each)
@@ -75,10 +78,10 @@ def pad_sequences(sequences: Sequence[ArrayLike]) -> tuple[np.ndarray, np.ndarra
 
 def booleans(name: str, mask, shape: tuple[int, ...]) -> Bool[np.ndarray, "..."]:
     """Convert booleans, or the numbers 0 and 1 of a tokeniser, of this shape."""
-    found = np.asarray(mask)
-    if found.shape != tuple(shape) or found.dtype.kind not in "biu" or not np.isin(found, (0, 1)).all():
-        raise ValueError(f"{name}: wanted booleans of shape {tuple(shape)}, got {found.dtype} of shape {found.shape}.")
-    return found.astype(bool)
+    given = np.asarray(mask)
+    if given.shape != tuple(shape) or given.dtype.kind not in "biu" or not np.isin(given, (0, 1)).all():
+        raise ValueError(f"{name}: wanted booleans of shape {tuple(shape)}, got {given.dtype} of shape {given.shape}.")
+    return given.astype(bool)
 
 
 def token_weights(readout, mask, examples: int, tokens: int) -> Float[np.ndarray, "examples tokens"]:
@@ -100,13 +103,13 @@ def given_matrices(
 ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
     """Check matrices of `(examples, tokens, ..)` inputs, one array per layer; `free`: their sums may be any."""
     checks.choice("layout", layout, LAYOUTS)
-    found = tuple(
-        _layer(f"attention of layer {number}", one, shape, layout, mask, free)
-        for number, one in enumerate(attention, start=1)
+    matrices = tuple(
+        _layer(f"attention of layer {number}", matrix, shape, layout, mask, free)
+        for number, matrix in enumerate(attention, start=1)
     )
-    if not free and shape[1] > 1 and checks.concrete(*found):
-        _check_read(found, True if mask is None else mask)
-    return found
+    if not free and shape[1] > 1 and checks.concrete(*matrices):
+        _check_read(matrices, True if mask is None else mask)
+    return matrices
 
 
 def _layer(where: str, value, shape, layout: str, mask, free: bool) -> Float[Array, "examples heads keys queries"]:
@@ -148,7 +151,7 @@ def _check_columns(where: str, matrix, layout: str, mask) -> None:
 
 def _check_read(matrices: tuple, counts) -> None:
     """Raise ValueError if examples differ in how many of their tokens no token attends to, as on padding."""
-    unread = counts & np.all([np.all(np.asarray(one) == 0, axis=(1, 3)) for one in matrices], axis=0)
+    unread = counts & np.all([np.all(np.asarray(matrix) == 0, axis=(1, 3)) for matrix in matrices], axis=0)
     number = unread.sum(axis=1)
     if np.ptp(number) and number.max() < unread.shape[1]:
         raise ValueError(
@@ -161,13 +164,13 @@ def _stacked(layer):
     """Pad the matrices of single sequences of unequal length to one array."""
     if not _unequal(layer, 3):
         return layer
-    tokens = max(one.shape[-1] for one in layer)
-    sizes = [[(0, 0), (0, tokens - one.shape[1]), (0, tokens - one.shape[2])] for one in layer]
-    return np.stack([np.pad(np.asarray(one), size) for one, size in zip(layer, sizes, strict=True)])
+    tokens = max(matrix.shape[-1] for matrix in layer)
+    sizes = [[(0, 0), (0, tokens - matrix.shape[1]), (0, tokens - matrix.shape[2])] for matrix in layer]
+    return np.stack([np.pad(np.asarray(matrix), size) for matrix, size in zip(layer, sizes, strict=True)])
 
 
 def _unequal(arrays, axes: int) -> bool:
     """True for several arrays with so many axes that differ in shape."""
-    if not isinstance(arrays, (list, tuple)) or not all(getattr(one, "ndim", 0) == axes for one in arrays):
+    if not isinstance(arrays, (list, tuple)) or not all(getattr(array, "ndim", 0) == axes for array in arrays):
         return False
-    return len({tuple(one.shape) for one in arrays}) > 1
+    return len({tuple(array.shape) for array in arrays}) > 1

@@ -72,11 +72,11 @@ class Run:
         if self.places and not self._begun and self._sequence(result):
             self.ahead.append((place, result))
         if _is_norm(module) and arguments and self._sequence(arguments[0]):
-            for one in self._open:
-                if one in self.places:
-                    self.inside[self.places.index(one)].append(("norm", arguments[0], result))
+            for outer in self._open:
+                if outer in self.places:
+                    self.inside[self.places.index(outer)].append(("norm", arguments[0], result))
         if several:
-            self.several.append((place, [one for one in result if self.torch.is_tensor(one) and one.ndim == 4]))
+            self.several.append((place, [part for part in result if self.torch.is_tensor(part) and part.ndim == 4]))
         if place not in self.places:
             return None
         number = self.places.index(place)
@@ -89,40 +89,40 @@ class Run:
 
     def _entered(self, given: list, number: int) -> list:
         """Arguments with each different sequence, as long as the first, replaced by what `enter` makes of it."""
-        found: list[tuple] = []
-        for position, one in enumerate(given):
-            if not self._sequence(one) or found and one.shape != found[0][0].shape:
+        replaced: list[tuple] = []
+        for position, argument in enumerate(given):
+            if not self._sequence(argument) or replaced and argument.shape != replaced[0][0].shape:
                 continue
-            other = next((new for old, new in found if old is one), None)
+            other = next((new for old, new in replaced if old is argument), None)
             if other is None:
-                other = self.enter(number, one, len(found))  # type: ignore[misc]
-                found.append((one, other))
+                other = self.enter(number, argument, len(replaced))  # type: ignore[misc]
+                replaced.append((argument, other))
             given[position] = other
         return given
 
     def _instead(self, given: list, number: int, several: bool):
-        position = next((position for position, one in enumerate(given) if self._sequence(one)), None)
+        position = next((position for position, part in enumerate(given) if self._sequence(part)), None)
         if position is not None:
             given[position] = self.leave(number, given[position])  # type: ignore[misc]
         return tuple(given) if several else given[0]
 
     def _note_end(self, noted: list, given: list, result) -> None:
-        end = next((one for one in result if self._sequence(one)), None)
+        end = next((part for part in result if self._sequence(part)), None)
         if end is not None:
-            _, *others = [one for one in given if self._sequence(one) and one.shape == end.shape] or [None]
-            noted.extend(("end", end - one, end) for one in (0, *others))
+            _, *others = [tensor for tensor in given if self._sequence(tensor) and tensor.shape == end.shape] or [None]
+            noted.extend(("end", end - added, end) for added in (0, *others))
 
-    def _behind(self, kind: str, one) -> None:
-        if self._left is not None and self.torch.is_tensor(one) and one.requires_grad:
-            self.behind[self._left].append((kind, one))
+    def _behind(self, kind: str, operand) -> None:
+        if self._left is not None and self.torch.is_tensor(operand) and operand.requires_grad:
+            self.behind[self._left].append((kind, operand))
 
-    def _sequence(self, one) -> bool:
-        return self.torch.is_tensor(one) and one.ndim == 3 and one.is_floating_point()
+    def _sequence(self, value) -> bool:
+        return self.torch.is_tensor(value) and value.ndim == 3 and value.is_floating_point()
 
 
 def _is_norm(module) -> bool:
     """True for a module whose own parameters are vectors."""
-    dimensions = [one.ndim for one in module.parameters(recurse=False)]
+    dimensions = [parameter.ndim for parameter in module.parameters(recurse=False)]
     return bool(dimensions) and max(dimensions) == 1
 
 
@@ -133,9 +133,9 @@ def _functions(torch, hear: Callable):
         def __torch_function__(self, function, types, arguments=(), named=None):
             name = getattr(function, "__name__", "")
             if name in _PRODUCTS | _NORMS:
-                given = [one for one in [*arguments, *(named or {}).values()] if torch.is_tensor(one)]
-                for one in given if name in _PRODUCTS else given[:1]:
-                    hear("norm" if name in _NORMS else "channels" if name == "conv1d" else "matrix", one)
+                given = [tensor for tensor in [*arguments, *(named or {}).values()] if torch.is_tensor(tensor)]
+                for tensor in given if name in _PRODUCTS else given[:1]:
+                    hear("norm" if name in _NORMS else "channels" if name == "conv1d" else "matrix", tensor)
             return function(*arguments, **(named or {}))
 
     return Mode()
@@ -143,13 +143,15 @@ def _functions(torch, hear: Callable):
 
 def places(run: Run, matrices) -> list[tuple[str, int] | None]:
     """The innermost call that returned each of the matrices, None where there is none."""
-    found: dict[int, tuple[str, int]] = {}
+    returned: dict[int, tuple[str, int]] = {}
     for place, tensors in run.several:
-        for one in tensors:
-            found.setdefault(one.untyped_storage().data_ptr(), place)
-    return [found.get(one.untyped_storage().data_ptr()) for one in matrices]
+        for tensor in tensors:
+            returned.setdefault(tensor.untyped_storage().data_ptr(), place)
+    return [returned.get(matrix.untyped_storage().data_ptr()) for matrix in matrices]
 
 
 def tensors(torch, given: dict) -> dict:
     """Arguments of a model with tensors for lists and arrays."""
-    return {name: torch.as_tensor(one) if type(one) in (list, np.ndarray) else one for name, one in given.items()}
+    return {
+        name: torch.as_tensor(value) if type(value) in (list, np.ndarray) else value for name, value in given.items()
+    }

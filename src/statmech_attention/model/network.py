@@ -165,14 +165,14 @@ def weights_order_parameters(weights: Weights, *, layers: Layers | None = None) 
 def stage_weights(weights: Weights, chain: Chain, root=root) -> list:
     """Effective weights of the partial paths from layer 1, 2, .. up, each before its inner stage's."""
     rows = weights.readout.reshape(weights.readout.shape[0], -1).T
-    found = [rows]
+    stages = [rows]
     for layer, values in zip(reversed(chain.layers), reversed(weights.values), strict=True):
         seeds, *inner = seeds_from(rows, values, root)
         if layer.keeps:
             seeds = jnp.concatenate([rows[None], seeds])
         rows = mixed(layer.mixing(1.0), seeds).reshape(-1, values.shape[2])
-        found = [rows, *inner, *found]
-    return found
+        stages = [rows, *inner, *stages]
+    return stages
 
 
 def plain_layers(values) -> tuple:

@@ -52,16 +52,16 @@ def normalisation_scales(
     check_fit(weights, inputs.shape[2], chain)
     checks.choice("norm", norm, ("post", "pre"))
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
-    found: list[Array] = []
+    scales: list[Array] = []
     for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
         if norm == "pre":
-            found.append(_scale(hidden, epsilon, mask, len(found) + 1))
-            hidden = scaled_forward(layer, values, hidden, matrix, found[-1], None)
+            scales.append(_scale(hidden, epsilon, mask, len(scales) + 1))
+            hidden = scaled_forward(layer, values, hidden, matrix, scales[-1], None)
         else:
             hidden = scaled_forward(layer, values, hidden, matrix, None, None)
-            found.append(_scale(hidden, epsilon, mask, len(found) + 1))
-            hidden = found[-1][..., None] * hidden
-    return (*found, _scale(hidden, epsilon, mask, len(found) + 1)) if norm == "pre" else tuple(found)
+            scales.append(_scale(hidden, epsilon, mask, len(scales) + 1))
+            hidden = scales[-1][..., None] * hidden
+    return (*scales, _scale(hidden, epsilon, mask, len(scales) + 1)) if norm == "pre" else tuple(scales)
 
 
 def _scale(hidden, epsilon, mask, norm: int) -> Float[Array, "examples tokens"]:

@@ -116,7 +116,7 @@ def attentioned_inputs(
     parts = [_seen(part) for part in given_parts(inputs, attention, layout=layout, mask=mask, **options)]
     if len(parts) == 1:
         return parts[0]
-    return AttentionedInputs(jnp.asarray(np.concatenate([one.values for one in parts])), parts[0].chain)
+    return AttentionedInputs(jnp.asarray(np.concatenate([part.values for part in parts])), parts[0].chain)
 
 
 def _seen(given: Given) -> AttentionedInputs:

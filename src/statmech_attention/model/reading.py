@@ -43,12 +43,12 @@ def attention_from_transformers(
     _check_model(model, batch)
     examples = len(next(iter(batch.values())))
     size = examples if batch_size is None else checks.whole("batch_size", batch_size)
-    several = {name for name, one in batch.items() if hasattr(one, "__len__") and len(one) == examples}
-    found = (
+    several = {name for name, argument in batch.items() if hasattr(argument, "__len__") and len(argument) == examples}
+    reads = (
         _read(model, batch | {name: batch[name][start : start + size] for name in several}, layers, test and not start)
         for start in range(0, examples, size)
     )
-    return next(found) if batch_size is None else found
+    return next(reads) if batch_size is None else reads
 
 
 def read_residuals(model: Any, *, layers: Sequence[int] | None = None, **batch: Any) -> list[Residuals]:
@@ -65,28 +65,28 @@ def read_residuals(model: Any, *, layers: Sequence[int] | None = None, **batch: 
         model, layers, batch: as in `attention_from_transformers`.
     """
     _check_model(model, batch)
-    found, where, chosen, mask = _run(model, batch, layers)
-    return _residuals(model, batch, found, where, chosen, layers is None, mask)
+    result, where, chosen, mask = _run(model, batch, layers)
+    return _residuals(model, batch, result, where, chosen, layers is None, mask)
 
 
 def _check_model(model, batch: dict) -> None:
     if not callable(model) or not hasattr(model, "config") or not batch:
         raise ValueError(f"model: wanted a model of transformers and its inputs, got {type(model).__name__}.")
-    if any(one.training for one in (model.modules() if hasattr(model, "modules") else [model])):
+    if any(module.training for module in (model.modules() if hasattr(model, "modules") else [model])):
         raise ValueError("model: wanted all of it in evaluation, got layers in training. Call model.eval().")
 
 
 def _read(model, batch: dict, layers, test: bool) -> ReadAttention:
-    found, where, chosen, mask = _run(model, batch, layers)
+    result, where, chosen, mask = _run(model, batch, layers)
     if test and hasattr(model, "named_modules"):
-        for one in reversed(_residuals(model, batch, found, where, chosen, layers is None, mask)):
-            _check_residuals(one)
-    matrices = keys_first(found.attentions[layer] for layer in chosen)
+        for residuals in reversed(_residuals(model, batch, result, where, chosen, layers is None, mask)):
+            _check_residuals(residuals)
+    matrices = keys_first(result.attentions[layer] for layer in chosen)
     if mask is not None and mask.ndim == 2 and np.isin(mask, (0, 1)).all():
-        return ReadAttention(in_numpy(found.hidden_states[0]), matrices, mask != 0)
-    square = [one for one in found.attentions if one.shape[-2:] == found.attentions[chosen[0]].shape[-2:]]
+        return ReadAttention(in_numpy(result.hidden_states[0]), matrices, mask != 0)
+    square = [matrix for matrix in result.attentions if matrix.shape[-2:] == matrices[0].shape[-2:]]
     seen = attended(keys_first(square))
-    return ReadAttention(in_numpy(found.hidden_states[0]), matrices, None if mask is None and seen.all() else seen)
+    return ReadAttention(in_numpy(result.hidden_states[0]), matrices, None if mask is None and seen.all() else seen)
 
 
 def _run(model, batch: dict, layers) -> tuple:
@@ -94,24 +94,24 @@ def _run(model, batch: dict, layers) -> tuple:
     torch: Any = sys.modules.get("torch")
     ask = _asked(torch, model, batch)
     if not hasattr(model, "named_modules"):
-        found, where = model(**ask), None
-        _check_found(model, found)
+        result, where = model(**ask), None
+        _check_found(model, result)
     else:
         with torch.no_grad(), Run(torch).listening(model) as run:
-            found = model(**ask)
-        _check_found(model, found)
-        where = places(run, found.attentions)
-    chosen = _chosen(model, layers, where or [None] * len(found.attentions), len(found.hidden_states) - 1)
-    tokens = found.hidden_states[0].shape[:2]
+            result = model(**ask)
+        _check_found(model, result)
+        where = places(run, result.attentions)
+    chosen = _chosen(model, layers, where or [None] * len(result.attentions), len(result.hidden_states) - 1)
+    tokens = result.hidden_states[0].shape[:2]
     for layer in chosen:
-        got = tuple(found.attentions[layer].shape)
+        got = tuple(result.attentions[layer].shape)
         if len(got) != 4 or (got[0], *got[2:]) != (*tokens, tokens[1]):
             raise ValueError(
                 f"model: wanted matrices ({tokens[0]}, heads, {tokens[1]}, {tokens[1]}) among the tokens, got {got} in "
                 f"attention {layer}, as of windows, states or memory. {ELSE}"
             )
     mask = batch["input_mask"] == 0 if "input_mask" in batch else batch.get("attention_mask")  # XLNet's is the opposite
-    return found, where, chosen, None if mask is None else np.asarray(getattr(mask, "cpu", lambda: mask)())
+    return result, where, chosen, None if mask is None else np.asarray(getattr(mask, "cpu", lambda: mask)())
 
 
 def _asked(torch, model, batch: dict) -> dict:
@@ -126,12 +126,12 @@ def _chosen(model, layers, where: list, depth: int) -> list[int]:
     count = len(where)
     if count == depth or layers is None:
         every = range(count) if layers is None else checks.indices("layers", layers, count, least=1, what="layers")
-        return [int(one) for one in every]
+        return [int(layer) for layer in every]
     there = [_depth(model, place, depth) for place in where]
-    wanted = [int(one) for one in checks.indices("layers", layers, depth, least=1, what="layers")]
+    wanted = [int(layer) for layer in checks.indices("layers", layers, depth, least=1, what="layers")]
     if not set(wanted) <= set(there):
         raise ValueError(f"layers: wanted layers with attention, which are {there}, got {wanted}.")
-    return [there.index(one) for one in wanted]
+    return [there.index(layer) for layer in wanted]
 
 
 def _depth(model, place, depth: int) -> int | None:
@@ -143,22 +143,22 @@ def _depth(model, place, depth: int) -> int | None:
     return None
 
 
-def _residuals(model, batch, found, where, chosen, whole: bool, mask) -> list[Residuals]:
+def _residuals(model, batch, result, where, chosen, whole: bool, mask) -> list[Residuals]:
     """The residuals of the attentions wanted, on the examples as often as a fit needs them."""
     torch = sys.modules["torch"]
     if missing := [layer for layer in chosen if where[layer] is None]:
         got = f"none that returns those of attention {missing[0]}"
         raise ValueError(f"model: wanted modules that return the matrices of their attention, got {got}. {ELSE}")
-    shape = tuple(found.hidden_states[0].shape[:2])
+    shape = tuple(result.hidden_states[0].shape[:2])
     counted = mask != 0 if mask is not None and mask.shape == shape else np.ones(shape, bool)
-    heads = max(found.attentions[layer].shape[1] for layer in chosen)
+    heads = max(result.attentions[layer].shape[1] for layer in chosen)
     times = -(-rows_needed(heads) // int(counted.sum()))
     times += times * shape[0] == shape[1]  # examples and tokens should differ in number
     given = {
-        name: torch.cat([one] * times) if torch.is_tensor(one) and one.ndim and len(one) == shape[0] else one
-        for name, one in _asked(torch, model, batch).items()
+        name: torch.cat([value] * times) if torch.is_tensor(value) and value.ndim and len(value) == shape[0] else value
+        for name, value in _asked(torch, model, batch).items()
     }
-    first = 0 if whole or 0 in chosen and len(where) == len(found.hidden_states) - 1 else min(chosen) + 1
+    first = 0 if whole or 0 in chosen and len(where) == len(result.hidden_states) - 1 else min(chosen) + 1
     links, counted = list(range(first, max(chosen) + 1 + whole)), np.concatenate([counted] * times)
 
     def residuals(model, ask):
@@ -167,26 +167,26 @@ def _residuals(model, batch, found, where, chosen, whole: bool, mask) -> list[Re
     return in_double(torch, model, given, residuals)
 
 
-def _check_residuals(one: Residuals) -> None:
+def _check_residuals(residuals: Residuals) -> None:
     """Raise ValueError for a test that leaves something."""
-    check_sum(one.layer, max(one.values, one.heads))
-    if not one.tokens <= TOLERANCE:
-        before = f"attention {one.layer - 1}" if one.layer else "the first tokens"
-        got = f"{said(one.tokens)} of what comes from {before} carried to other tokens, as by a convolution"
-        if one.tokens == np.inf:
+    check_sum(residuals.layer, max(residuals.values, residuals.heads))
+    if not residuals.tokens <= TOLERANCE:
+        before = f"attention {residuals.layer - 1}" if residuals.layer else "the first tokens"
+        got = f"{said(residuals.tokens)} of what comes from {before} carried to other tokens, as by a convolution"
+        if residuals.tokens == np.inf:
             got = f"other tokens, or none, behind {before}"
         raise ValueError(f"model: wanted attentions that act on each other token by token, got {got}. {ELSE}")
 
 
-def _check_found(model, found) -> None:
+def _check_found(model, result) -> None:
     """Raise ValueError unless a model returns attention among its own tokens."""
-    attentions, hidden = getattr(found, "attentions", None), getattr(found, "hidden_states", None)
-    if not attentions or not hidden or not all(hasattr(one, "shape") for one in attentions):
+    attentions, hidden = getattr(result, "attentions", None), getattr(result, "hidden_states", None)
+    if not attentions or not hidden or not all(hasattr(matrix, "shape") for matrix in attentions):
         raise ValueError(
             f"model: wanted attention of every layer, got none from {type(model).__name__}. Take "
             "model.set_attn_implementation('eager'), or of an encoder with a decoder model.get_encoder()."
         )
-    if getattr(found, "cross_attentions", None):
+    if getattr(result, "cross_attentions", None):
         raise ValueError(
             f"model: wanted attention among the same tokens, got cross-attention to another sequence. {ELSE}"
         )

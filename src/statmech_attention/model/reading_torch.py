@@ -80,11 +80,11 @@ def attention_from_torch(
 
 def _padding(calls: list, wanted: list) -> np.ndarray | None:
     """True for a token, by the mask of a wanted attention, or else by what all attentions look at."""
-    masks = [one.key_padding_mask for one in wanted if one.key_padding_mask is not None]
+    masks = [call.key_padding_mask for call in wanted if call.key_padding_mask is not None]
     if masks and not masks[0].is_floating_point():
         return ~masks[0].cpu().numpy()
     examples, *_, keys = wanted[0].matrix.shape
-    alike = [one.matrix for one in calls if one.matrix.ndim == 4 and one.matrix.shape[::3] == (examples, keys)]
+    alike = [call.matrix for call in calls if call.matrix.ndim == 4 and call.matrix.shape[::3] == (examples, keys)]
     seen = attended(keys_first(alike)) if alike else np.ones(1, bool)
     return None if not masks and seen.all() else seen
 
@@ -99,7 +99,7 @@ def _listened(torch, model, inputs, options, before: tuple | None = None) -> tup
 
     def ask(module, arguments, options):
         named = dict(zip(_ARGUMENTS, arguments, strict=False)) | options
-        return tuple(named.pop(one) for one in _ARGUMENTS[:3]), named | {
+        return tuple(named.pop(name) for name in _ARGUMENTS[:3]), named | {
             "need_weights": True,
             "average_attn_weights": False,
         }
@@ -108,9 +108,9 @@ def _listened(torch, model, inputs, options, before: tuple | None = None) -> tup
         output = result[0].detach().requires_grad_()  # what depends on it has a gradient
         if before:
             output = changed(before[0][len(calls)].output, changing(output.shape[:2]))
-        found = dict(zip(_ARGUMENTS, arguments, strict=False)) | {"key_padding_mask": options.get("key_padding_mask")}
-        found |= {"module": module, "batch_first": module.batch_first, "matrix": result[1]}
-        calls.append(SimpleNamespace(**found, output=output))
+        fields = dict(zip(_ARGUMENTS, arguments, strict=False)) | {"key_padding_mask": options.get("key_padding_mask")}
+        fields |= {"module": module, "batch_first": module.batch_first, "matrix": result[1]}
+        calls.append(SimpleNamespace(**fields, output=output))
         return output, result[1]
 
     def enter(module, arguments, options):
@@ -118,7 +118,7 @@ def _listened(torch, model, inputs, options, before: tuple | None = None) -> tup
             return None
         tokens, *others = arguments or [options["src"]]
         entered.append(changed(before[1][0], changing(tokens.shape[:2])) if before else tokens)
-        return (entered[0], *others), {name: one for name, one in options.items() if name != "src"}
+        return (entered[0], *others), {name: value for name, value in options.items() if name != "src"}
 
     inputs, first = torch.as_tensor(inputs).clone(), next(model.parameters(), torch.zeros(1))
     inputs = inputs.to(first.device, first.dtype if inputs.is_floating_point() else None)
@@ -169,12 +169,12 @@ def _check_links(torch, model, inputs, options, chosen, in_layers: bool) -> None
     start = (entered or [calls[min(chosen)].value])[0]  # what goes past all attentions counts too
     shape, targets = calls[min(chosen)].value.shape[:2], [calls[link].value for link in ahead + links]
     sources = {link: calls[link - 1].output for link in links}
-    if start.requires_grad and start.shape[:2] == shape and any(one.requires_grad for one in targets):
+    if start.requires_grad and start.shape[:2] == shape and any(target.requires_grad for target in targets):
         sources[min(chosen)] = start
     every = np.ones(shape, bool)
-    found = dict(zip(sources, mixing(torch, list(sources.values()), targets, every), strict=True))
-    for link in sorted(found, reverse=True):  # a source mixes on the way to all that is behind
-        _check_link(link, found[link])
+    shares = dict(zip(sources, mixing(torch, list(sources.values()), targets, every), strict=True))
+    for link in sorted(shares, reverse=True):  # a source mixes on the way to all that is behind
+        _check_link(link, shares[link])
     for link in ahead + links:
         _check_link(link, carried(calls[link].value, others[link].value, changing(shape), every))
 

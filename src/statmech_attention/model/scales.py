@@ -33,35 +33,35 @@ def token_scales(scales, norm: str, chain: Chain, inputs: Float[Array, "examples
             f"scales: wanted {' or '.join(map(str, wanted))} arrays (examples, tokens) for {count} layers and "
             f"norm={norm!r}, got {len(scales)}. Pre-norm may have one more, for the norm before the readout."
         )
-    found = [_checked(f"scales of layer {number}", one, inputs) for number, one in enumerate(scales, start=1)]
+    factors = [_checked(f"scales of layer {number}", scale, inputs) for number, scale in enumerate(scales, start=1)]
     if norm == "post":
-        return [(None, one) for one in found]
-    last = found[count] if len(found) > count else None
-    return [(one, last if number == count else None) for number, one in enumerate(found[:count], start=1)]
+        return [(None, factor) for factor in factors]
+    last = factors[count] if len(factors) > count else None
+    return [(factor, last if number == count else None) for number, factor in enumerate(factors[:count], start=1)]
 
 
 def scaled_forward(layer: Layer, values, hidden, matrix, before, after) -> Float[Array, "examples tokens width_out"]:
     """`Layer.forward` with scales."""
     if before is None:
-        found = layer.forward(values, hidden, matrix)
+        output = layer.forward(values, hidden, matrix)
     else:
-        found = layer.forward(values, before[..., None] * hidden, matrix)
+        output = layer.forward(values, before[..., None] * hidden, matrix)
         if layer.keeps:  # the layer is linear, and without values it is its skip
             none = jax.tree.map(jnp.zeros_like, values)
-            found = found + layer.forward(none, (1 - before)[..., None] * hidden, matrix)
-    return found if after is None else after[..., None] * found
+            output = output + layer.forward(none, (1 - before)[..., None] * hidden, matrix)
+    return output if after is None else after[..., None] * output
 
 
 def scaled_attended(layer: Layer, columns, matrix, before, after) -> Float[Array, "examples branches partial tokens"]:
     """`Layer.attended` with scales; a pre-norm leaves branches without a value matrix alone."""
-    found = layer.attended(columns if after is None else after[:, None] * columns, matrix)
+    branches = layer.attended(columns if after is None else after[:, None] * columns, matrix)
     if before is None:
-        return found
+        return branches
     mixing, kept = np.asarray(layer.mixing(1.0)) != 0, int(layer.keeps)
     beside, through = mixing[:, :kept].any(axis=1), mixing[:, kept:].any(axis=1)
     if (beside & through).any():
         raise ValueError(f"norm: {layer} mixes its skip with value matrices, of which 'pre' scales the input alone.")
-    return jnp.where(beside[None, :, None, None], found, before[:, None, None] * found)
+    return jnp.where(beside[None, :, None, None], branches, before[:, None, None] * branches)
 
 
 def _checked(name: str, scale, inputs) -> Float[Array, "examples tokens"] | None:

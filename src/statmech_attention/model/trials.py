@@ -60,10 +60,10 @@ def unexplained(matrices, sizes, outputs, counted, skip: bool = False) -> tuple[
         return np.inf, False
     order = np.random.default_rng(0).permutation(len(wanted))
     fitted, others = np.split(order, [2 * len(order) // 3])
-    found = np.linalg.lstsq(features[fitted], wanted[fitted], rcond=1e-10)[0]
+    coefficients = np.linalg.lstsq(features[fitted], wanted[fitted], rcond=1e-10)[0]
     size = np.std(wanted - wanted.mean(axis=0))
-    missed = np.sqrt(np.mean((wanted[others] - features[others] @ found) ** 2))
-    by_head = np.abs(found[: seen.shape[-1]]).reshape(heads, -1, wanted.shape[-1]).max(axis=1)
+    missed = np.sqrt(np.mean((wanted[others] - features[others] @ coefficients) ** 2))
+    by_head = np.abs(coefficients[: seen.shape[-1]]).reshape(heads, -1, wanted.shape[-1]).max(axis=1)
     several = (by_head > 1e-6 * by_head.max()).sum(axis=0)
     beside = heads > 1 and bool(by_head.max() > 0) and bool(several.max() <= 1)
     return (float(missed / size) if size > 1e-12 * np.abs(wanted).max(initial=0) else 0.0), beside
@@ -87,15 +87,15 @@ def mixing(torch, sources, targets, counted) -> list[float]:
     """
     random = np.random.default_rng(1)
     scales = targets[0].new_tensor(random.normal(size=counted.shape))[..., None]
-    weights = [one.new_tensor(random.normal(size=one.shape) * counted[..., None]) for one in targets]
+    weights = [target.new_tensor(random.normal(size=target.shape) * counted[..., None]) for target in targets]
 
     def gradients(factor):
-        total = sum((factor * weight * one).sum() for weight, one in zip(weights, targets, strict=True))
+        total = sum((factor * weight * target).sum() for weight, target in zip(weights, targets, strict=True))
         return torch.autograd.grad(total, sources, retain_graph=True, allow_unused=True)
 
     return [
-        0.0 if one is None or not other.any() else float((other - scales * one).abs().max() / other.abs().max())
-        for one, other in zip(gradients(1.0), gradients(scales), strict=True)
+        0.0 if first is None or not second.any() else float((second - scales * first).abs().max() / second.abs().max())
+        for first, second in zip(gradients(1.0), gradients(scales), strict=True)
     ]
 
 
@@ -127,7 +127,7 @@ def carried(first, second, where: np.ndarray, counted: np.ndarray) -> float:
     if second is None or first.shape != second.shape:
         return np.inf
     apart = (first.detach() - second.detach()).abs().amax(dim=-1).double().cpu().numpy()
-    inside, outside = (apart[counted & one].max(initial=0) for one in (where, ~where))
+    inside, outside = (apart[counted & part].max(initial=0) for part in (where, ~where))
     return float(outside / inside) if inside > 0 else 0.0 if outside == 0 else np.inf
 
 
@@ -178,7 +178,7 @@ def in_double(torch, model, ask: dict, run: Callable):
     """Return `run(model, ask)` for a copy of a model and its arguments in double precision, in single if that fails."""
     for cast in (torch.float64, torch.float32):
         other = copy.deepcopy(model).to(cast).requires_grad_(True)  # so that the tokens have a gradient
-        given = {name: one.to(cast) if _floating(torch, one) else one for name, one in ask.items()}
+        given = {name: value.to(cast) if _floating(torch, value) else value for name, value in ask.items()}
         try:
             return run(other, given)
         except RuntimeError:  # a part that does not work in double precision
@@ -210,8 +210,8 @@ class Trial:
     def residuals(self) -> list[Residuals]:
         """Those of all layers and links, in their order."""
         run = self._as_it_is()
-        found, second = self._at_random(run, change=True)
-        source = {layer: which for layer, (_, which, _) in found.items()}
+        fits, second = self._at_random(run, change=True)
+        source = {layer: which for layer, (_, which, _) in fits.items()}
         across = self._across(source, second)
         outside = {layer: self._outside(layer, run) for layer in self.layers}
         change_weights(self.torch, self.model)
@@ -220,7 +220,7 @@ class Trial:
         for layer in sorted({*self.layers, *across}):
             values = heads = 0.0
             if layer in self.layers:
-                values, *_ = found[layer]
+                values, *_ = fits[layer]
                 heads, _, beside = others[layer]
                 values = max(values, outside[layer]) if beside else values
             residuals.append(Residuals(layer, values, heads, across.get(layer, 0.0)))
@@ -237,7 +237,9 @@ class Trial:
             self.left[layer] = self._turned(tokens).detach().requires_grad_()
             return self._turned_back(self.left[layer], tokens)
 
-        real = {name: one.detach().requires_grad_() for name, one in self.ask.items() if _floating(self.torch, one)}
+        real = {
+            name: value.detach().requires_grad_() for name, value in self.ask.items() if _floating(self.torch, value)
+        }
         with (
             self.torch.enable_grad(),
             Run(self.torch, self.where, enter=enter, leave=leave).listening(self.model, products=True) as run,
@@ -281,13 +283,13 @@ class Trial:
     def _tokens(self, first: Run) -> tuple[dict, list]:
         """Arguments with the tokens changed, or the places with the one that makes the tokens."""
 
-        def same(one):
-            return self.torch.is_tensor(one) and one.shape == tokens.shape and self.torch.equal(one, tokens)
+        def same(value):
+            return self.torch.is_tensor(value) and value.shape == tokens.shape and self.torch.equal(value, tokens)
 
         tokens = self.left[-1]
-        if name := next((name for name, one in self.ask.items() if same(one)), None):
+        if name := next((name for name, value in self.ask.items() if same(value)), None):
             return self.ask | {name: self._turned_back(changed(self._turned(tokens), self.half), tokens)}, self.where
-        made = [place for place, one in first.ahead if same(one)]
+        made = [place for place, result in first.ahead if same(result)]
         return self.ask, [*self.where, *made[-1:]]
 
     def _across(self, source: dict, second: dict) -> dict[int, float]:
@@ -295,21 +297,21 @@ class Trial:
         links = self.links
         targets = {link: self.entered.get(link, {}).get(source.get(link, 0)) for link in links}
         sequences = [*targets.values(), *(self.left.get(link - 1) for link in links)]
-        if any(one is None or one.shape[:2] != self.counted.shape for one in sequences):
+        if any(sequence is None or sequence.shape[:2] != self.counted.shape for sequence in sequences):
             return dict.fromkeys(links, np.inf)
         # The embedding may be handed out as a copy, on which nothing depends.
         missed = {link for link in links if link and not reaches(self.torch, self.left[link - 1], targets[link])}
         if missed or not links:
             return dict.fromkeys(missed, np.inf)
-        found = mixing(self.torch, [self.left[link - 1] for link in links], list(targets.values()), self.counted)
-        if max(found) <= TOLERANCE:  # what has no gradient shows first where it happens, and then everywhere behind
+        shares = mixing(self.torch, [self.left[link - 1] for link in links], list(targets.values()), self.counted)
+        if max(shares) <= TOLERANCE:  # what has no gradient shows first where it happens, and then everywhere behind
             for number, link in enumerate(links):
                 other = second.get(link, {}).get(source.get(link, 0))
                 share = carried(targets[link], other, self.half, self.counted)
-                found[number] = max(found[number], share)
+                shares[number] = max(shares[number], share)
                 if share > TOLERANCE:
                     break
-        return dict(zip(links, found, strict=True))
+        return dict(zip(links, shares, strict=True))
 
     def _outside(self, layer: int, run: Run) -> float:
         """How much the tokens' scales differ in what the output matrix takes, where it stands behind the place."""
@@ -331,39 +333,39 @@ class Trial:
         With it the sequence that explains it, and whether heads stand beside each other.
         """
         matrices = matrices.mT.double().cpu().numpy()
-        found = [(1.0, 0, False)]
-        for which, entering in ((which, one) for (number, which), one in sizes.items() if number == layer):
+        candidates = [(1.0, 0, False)]
+        for which, entering in ((which, tokens) for (number, which), tokens in sizes.items() if number == layer):
             if entering.shape[:2] != self.counted.shape or matrices.shape[-1] != self.counted.shape[1]:
                 return np.inf, 0, False
             for kind, tensor, result in inside:
-                one = self._turned(tensor).double().cpu().numpy()
-                if one.shape[:2] != self.counted.shape:
+                output = self._turned(tensor).double().cpu().numpy()
+                if output.shape[:2] != self.counted.shape:
                     continue
                 at_end = kind == "end" or any(result is end for other, _, end in inside if other == "end")
                 if kind == "norm" and not at_end:
                     continue
-                share, beside = unexplained(matrices, entering, one, self.counted, skip=kind == "norm")
-                found.append((share, which, beside))
-        return min(found, key=lambda one: one[0])
+                share, beside = unexplained(matrices, entering, output, self.counted, skip=kind == "norm")
+                candidates.append((share, which, beside))
+        return min(candidates, key=lambda candidate: candidate[0])
 
-    def _turned(self, one):
+    def _turned(self, tokens):
         """Tokens with the examples first."""
-        return one if one.shape[:2] == self.counted.shape else one.transpose(0, 1)
+        return tokens if tokens.shape[:2] == self.counted.shape else tokens.transpose(0, 1)
 
-    def _turned_back(self, one, as_before):
-        return one if as_before.shape[:2] == self.counted.shape else one.transpose(0, 1)
+    def _turned_back(self, tokens, as_before):
+        return tokens if as_before.shape[:2] == self.counted.shape else tokens.transpose(0, 1)
 
 
 def change_weights(torch, model) -> None:
     """Change all weights of a network at random, as much as they are large."""
     random = torch.Generator().manual_seed(2)
     with torch.no_grad():
-        for one in model.parameters():
-            least = one.shape[-1] ** -0.5 if one.ndim > 1 else 0.1
-            noise = torch.randn(one.shape, generator=random).to(one)
-            one += one.square().mean().sqrt().clamp_min(least) * noise
+        for parameter in model.parameters():
+            least = parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 0.1
+            noise = torch.randn(parameter.shape, generator=random).to(parameter)
+            parameter += parameter.square().mean().sqrt().clamp_min(least) * noise
 
 
-def _floating(torch, one) -> bool:
+def _floating(torch, value) -> bool:
     """True for a tensor of real numbers."""
-    return torch.is_tensor(one) and one.is_floating_point()
+    return torch.is_tensor(value) and value.is_floating_point()

@@ -61,5 +61,5 @@ def head_evidence(problem: Problem, *, tolerance: float = 1e-8) -> HeadEvidence:
         smaller = problem.replace(attentioned=without_head(problem.attentioned, head))
         start = order_parameters_on(whole.order_parameters, chain, chain.keep(kept_heads([head], layers=chain))[1])
         without.append(solve(smaller, start=start, tolerance=tolerance))
-    lost = np.array([float(log_evidence(whole) - log_evidence(one)) for one in without])
+    lost = np.array([float(log_evidence(whole) - log_evidence(solution)) for solution in without])
     return HeadEvidence(lost, whole, tuple(without))

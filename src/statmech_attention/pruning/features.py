@@ -35,11 +35,11 @@ class Features(NamedTuple):
         """Return attentioned inputs, training or other ones, with these features in double precision."""
         values = np.asarray(attentioned.values)
         checks.same("attentioned", "the features axis", values.shape[2], "the features fitted", len(self.mean))
-        found = np.empty((*values.shape[:2], self.directions.shape[1]))
-        for row, value in zip(found, values, strict=True):  # in double precision a little at a time
+        features = np.empty((*values.shape[:2], self.directions.shape[1]))
+        for row, value in zip(features, values, strict=True):  # in double precision a little at a time
             row[:] = self.scale * ((value - self.mean) @ self.directions)
-        checks.need_double("attentioned", found)
-        return replace(attentioned, values=jnp.asarray(found))
+        checks.need_double("attentioned", features)
+        return replace(attentioned, values=jnp.asarray(features))
 
 
 def fitted_features(attentioned: AttentionedInputs, directions: int) -> Features:

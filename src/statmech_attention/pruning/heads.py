@@ -25,14 +25,14 @@ def head_indices(*, layers: Layers) -> Int[np.ndarray, "heads 2"]:
     Returns:
         `(all heads, 2)` whole numbers, the layer before the head's number within it.
     """
-    found = [(layer, head) for layer, count in enumerate(Chain.of(layers).heads) for head in range(count)]
-    return np.array(found, int).reshape(-1, 2)
+    pairs = [(layer, head) for layer, count in enumerate(Chain.of(layers).heads) for head in range(count)]
+    return np.array(pairs, int).reshape(-1, 2)
 
 
 def heads_by_layer(kept, layers: Layers) -> tuple[tuple[int, ...], ...]:
     """Heads of every layer, given so, or by numbers counted through the network."""
     if len(kept) and np.ndim(kept[0]):
-        return tuple(tuple(map(int, one)) for one in kept)
+        return tuple(tuple(map(int, heads)) for heads in kept)
     layers = Chain.of(layers)
     numbers = checks.indices("kept", kept, sum(layers.heads), what="heads, counted through all layers,")
     chosen = head_indices(layers=layers)[np.sort(numbers)]
@@ -95,7 +95,7 @@ def keep_heads(network, kept, *, layers: Layers | None = None):
     if isinstance(network, Weights):
         check_fit(network, network.projection.shape[1], layers)
         return network._replace(values=tuple(map(_values_left, network.values, parts)))
-    left = [one for one, count in zip(kept, layers.heads, strict=True) if count]
+    left = [heads for heads, count in zip(kept, layers.heads, strict=True) if count]
     if isinstance(network, SoftmaxAttention):
         keys = None if network.keys is None else _taken(network.keys, left)
         bias = None if network.bias is None else _taken(network.bias, left)
@@ -116,7 +116,7 @@ def _layers_of(network) -> Layers:
 
 def _values_left(values, part: Part):
     """Weights of a layer after a removal."""
-    left = jax.tree.map(lambda one: one.take(np.asarray(part.matrices, int), axis=-3), values)
+    left = jax.tree.map(lambda weights: weights.take(np.asarray(part.matrices, int), axis=-3), values)
     # A skip alone has no matrices, and none that are narrow.
     return left.outputs @ left.values if isinstance(left, Narrow) and part.layer.inner is None else left
 
@@ -124,4 +124,4 @@ def _values_left(values, part: Part):
 def _taken(layers, kept, axis: int = 0) -> tuple:
     """Kept heads of every layer, without the layers that keep none."""
     pairs = zip(layers, kept, strict=True)
-    return tuple(layer.take(np.asarray(one, int), axis=axis) for layer, one in pairs if one)
+    return tuple(layer.take(np.asarray(heads, int), axis=axis) for layer, heads in pairs if heads)

@@ -60,7 +60,7 @@ def annealed(
     def potential(point, _):
         return 0.5 * energy.held(order_parameters_of_normals(point, widths, factors)[0])
 
-    def found(point):
+    def observed(point):
         overlap = order_parameters_of_normals(point, widths, factors)[0]
         given = {"order_parameter": overlap}
         return given if kernels is None else given | {"output": output(overlap, energy, kernels).mean}
@@ -71,8 +71,8 @@ def annealed(
     points, angle = map_factorisations(at, positions), jnp.full((), _ANGLE)
     begin = Swarm(key, jnp.zeros(()), points, jnp.zeros(replicates), angle)
     end = jax.lax.while_loop(lambda swarm: swarm.beta < 1, partial(_step, at=at), begin)
-    values = map_factorisations(found, end.points.position)
-    means = jax.tree.map(lambda one: one.reshape(replicates, particles, *one.shape[1:]).mean(axis=1), values)
+    values = map_factorisations(observed, end.points.position)
+    means = jax.tree.map(lambda leaf: leaf.reshape(replicates, particles, *leaf.shape[1:]).mean(axis=1), values)
     return end.evidence, means
 
 

@@ -54,12 +54,12 @@ def prior_points(
     uniforms: Float[np.ndarray, "*points coordinates"], widths, factors: FactorShapes
 ) -> Float[np.ndarray, "*points coordinates"]:
     """Points of the chain from uniform numbers in (0, 1), by the inverse of its distribution function."""
-    found, start = [], 0
+    parts, start = [], 0
     for width, place, (rank, below) in zip(widths, factors.places, factors.counts, strict=True):
         diagonal, lower = np.split(uniforms[..., start : start + rank + below], [rank], axis=-1)
-        found += [0.5 * np.log(2 * gammaincinv((width - place) / 2, diagonal) / width), ndtri(lower) / math.sqrt(width)]
+        parts += [0.5 * np.log(2 * gammaincinv((width - place) / 2, diagonal) / width), ndtri(lower) / math.sqrt(width)]
         start += rank + below
-    return np.concatenate(found, axis=-1)
+    return np.concatenate(parts, axis=-1)
 
 
 def normal_count(widths: tuple[int, ...], factors: FactorShapes) -> int:
@@ -75,7 +75,7 @@ def order_parameters_of_normals(
 
     From $A_1, .., A_{L+1}$, each `(partial paths, rank)`, and the $C_h$ of inner stages.
     """
-    found, end = [jnp.ones((1, 1))], point.shape[0]
+    chain, end = [jnp.ones((1, 1))], point.shape[0]
     shapes = zip(factors.stages, widths, factors.blocks, factors.sizes, factors.ranks, factors.kept, strict=True)
     for number, (stage, width, blocks, size, rank, kept) in reversed(list(enumerate(shapes))):
         start = end - width * blocks * (size - kept)
@@ -84,9 +84,9 @@ def order_parameters_of_normals(
             factor = jax.vmap(lambda block, rank=rank: _rows(block, 0, rank))(numbers)
         else:
             factor = jnp.concatenate([jnp.eye(kept, rank), _rows(numbers[0], kept, rank)])
-        found.insert(0, branch_rows(number, found, factors) @ factor)
+        chain.insert(0, branch_rows(number, chain, factors) @ factor)
         end = start
-    return overlaps_of(found[:-1], factors)
+    return overlaps_of(chain[:-1], factors)
 
 
 def _rows(numbers: Float[Array, "free width"], kept: int, rank: int) -> Float[Array, "free rank"]:

@@ -145,10 +145,11 @@ def run(transition: Transition, data: Any, starts: Any, key, settings: SamplerSe
             bar.set_description(what, refresh=False)
             for done in range(0, total, _BLOCK):
                 count = min(_BLOCK, total - done)
-                found = list(pool.map(go_on, states, repeat(count), repeat(every)))
-                states, blocks = [state for state, _ in found], [block for _, block in found]
+                advanced = list(pool.map(go_on, states, repeat(count), repeat(every)))
+                states, blocks = [state for state, _ in advanced], [block for _, block in advanced]
                 if what == "draws":
-                    kept.append({name: np.concatenate([one[name][:, :count] for one in blocks]) for name in blocks[0]})
+                    whole = jax.tree.map(lambda *parts: np.concatenate(parts), *blocks)
+                    kept.append({name: values[:, :count] for name, values in whole.items()})
                 bar.update(count)
     return {name: np.concatenate([block[name] for block in kept], axis=1) for name in kept[0]}
 
@@ -169,8 +170,8 @@ def _compiled(transition: Transition, together: bool):
         def draw(index, carry):
             state, kept = carry
             state, sums = jax.lax.fori_loop(0, thinning, iterate, (state, none))
-            found = {**{name: value / thinning for name, value in sums.items()}, **transition.record(state, data)}
-            return state, {name: kept[name].at[index].set(found[name]) for name in kept}
+            drawn = {**{name: value / thinning for name, value in sums.items()}, **transition.record(state, data)}
+            return state, {name: kept[name].at[index].set(drawn[name]) for name in kept}
 
         shapes = {**none, **jax.eval_shape(transition.record, state, data)}
         empty = {name: jnp.zeros((_BLOCK, *shape.shape), shape.dtype) for name, shape in shapes.items()}

@@ -62,13 +62,13 @@ def laplace(data: Posterior, start: Float[Array, " coordinates"], weight, precis
     derivatives = _own_derivatives if data.search is None else _derivatives_of_search
     # Of the gradient: the posterior's width is about the inverse root of N, its curvature N.
     tolerance = precision * jnp.sqrt(jnp.max(data.action.widths[data.action.factors.outer]))
-    found = minimise(
+    minimum = minimise(
         partial(derivatives, data=data, weight=weight), exact_step, start, tolerance, jnp.int32(_MAX_STEPS)
     )
-    values, vectors = jnp.linalg.eigh(found.curvature)
+    values, vectors = jnp.linalg.eigh(minimum.curvature)
     values = jnp.maximum(values, 1e-8 * values[-1])
     root, logdet = vectors / jnp.sqrt(values)[None, :], -0.5 * jnp.sum(jnp.log(values))
-    return Laplace(found.point, root, found.value, logdet), found.outcome == Outcome.CONVERGED
+    return Laplace(minimum.point, root, minimum.value, logdet), minimum.outcome == Outcome.CONVERGED
 
 
 def _own_derivatives(point, data: Posterior, weight):

@@ -19,27 +19,27 @@ def gaussians_at_modes(problem: Problem, data: Posterior, known: list[Solution] 
     The density has its modes near the minima of the action. With fewer neurons than partial paths
     it has other coordinates, in which the search of `minima` is made again.
     """
-    found = list[Laplace]()
+    modes = list[Laplace]()
     for start in _starts(problem, data.action.factors, known):
         point = jnp.asarray(start.point)
         if start.weight != 1:
             point = laplace(data, point, start.weight, _ROUGHER)[0].mode
         mode, converged = laplace(data, point, 1.0, _ROUGH)  # nearly always one that is known
-        if found and (not converged or _known(mode, found)):
+        if modes and (not converged or _known(mode, modes)):
             continue
         mode, converged = laplace(data, mode.mode, 1.0, _PRECISE)
-        if not found or (converged and not _known(mode, found)):
-            found.append(mode)
-    found.sort(key=lambda one: float(one.potential - one.logdet))
-    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)
+        if not modes or (converged and not _known(mode, modes)):
+            modes.append(mode)
+    modes.sort(key=lambda mode: float(mode.potential - mode.logdet))
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *modes)
 
 
 def _starts(problem: Problem, factors: FactorShapes, known: list[Solution] | None) -> list[Start]:
     if factors.ranks != full_rank(problem.architecture).ranks:
         return starts(problem, factors)
     known = minima(problem) if known is None else known
-    return [Start(one.start, np.asarray(point_of(one.order_parameters, factors))) for one in known]
+    return [Start(solution.start, np.asarray(point_of(solution.order_parameters, factors))) for solution in known]
 
 
-def _known(mode: Laplace, found: list[Laplace]) -> bool:
-    return any(np.max(np.abs(np.asarray(mode.mode) - np.asarray(one.mode))) <= _SAME for one in found)
+def _known(mode: Laplace, modes: list[Laplace]) -> bool:
+    return any(np.max(np.abs(np.asarray(mode.mode) - np.asarray(other.mode))) <= _SAME for other in modes)

@@ -28,7 +28,7 @@ class CrossKernels(NamedTuple):
 def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances) -> CrossKernels:
     """The kernels between training and test inputs by pairs of paths."""
     root = np.sqrt(kernel_scale(inputs, variances))
-    left, right = (root * np.asarray(kernel_inputs(one)) for one in (inputs, test))
+    left, right = (root * np.asarray(kernel_inputs(examples)) for examples in (inputs, test))
     both = 2 - np.eye(left.shape[1])  # orders of a pair
     diagonal = np.einsum("epi,eqi->pqe", right, right, optimize=True) * both[:, :, None]
     products = np.stack(list(pair_products(left, right)))
@@ -73,13 +73,13 @@ def predictors(problem: Problem, draws: xr.Dataset) -> Float[Array, "chains draw
     checks.same("draws", "their paths", overlaps.shape[2], "the problem", inputs.chain.partial_paths[0])
     check_semi_definite("draws", overlaps)
     flat = overlaps.reshape(-1, *overlaps.shape[2:])
-    found = _predictors(flat, all_pairs(sampled), kernel_inputs(inputs))
-    return (kernel_scale(inputs, sampled.variance) * found).reshape(*overlaps.shape[:2], *found.shape[1:])
+    vectors = _predictors(flat, all_pairs(sampled), kernel_inputs(inputs))
+    return (kernel_scale(inputs, sampled.variance) * vectors).reshape(*overlaps.shape[:2], *vectors.shape[1:])
 
 
 @jax.jit
 def _predictors(overlaps, energy: PairEnergy, inputs: Float[Array, "rows paths features"]):
-    def one(overlap):
+    def predictor(overlap):
         return overlap @ jnp.einsum("e,epi->pi", energy.regression(overlap).solve(energy.labels), inputs)
 
-    return map_factorisations(one, overlaps)
+    return map_factorisations(predictor, overlaps)

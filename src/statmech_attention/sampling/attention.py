@@ -61,9 +61,9 @@ def attention_posterior(
     need_examples(first, "attention that is learned")
     law = _Law(problem_of, log_prior, test_of, first)
     transition = nuts(law.potential, law.record, None, warmup=settings.warmup, step_size=0.1)
-    found = run(transition, jnp.zeros(()), law.starts(theta, settings.chains), key, settings)
+    draws = run(transition, jnp.zeros(()), law.starts(theta, settings.chains), key, settings)
     temperature = float("nan") if isinstance(first.temperature, jax.Array) else first.temperature
-    return dataset(found, "attention", first.architecture, temperature, settings.warn)
+    return dataset(draws, "attention", first.architecture, temperature, settings.warn)
 
 
 class _Law:
@@ -91,11 +91,11 @@ class _Law:
 
     def record(self, position, data, static):
         theta, problem, overlaps = self._parts(position)
-        found = theta | named_overlaps(overlaps, self.first.attentioned.chain.stages)
+        record = theta | named_overlaps(overlaps, self.first.attentioned.chain.stages)
         if self.test_of is not None:
             given = kernel_regression(problem, overlaps[0]).predict(self.test_of(theta))
-            found |= {"output": given.mean, "output_variance": given.variance}
-        return found
+            record |= {"output": given.mean, "output_variance": given.variance}
+        return record
 
     def _parts(self, position):
         """$\\theta$, its problem, and the order parameters."""

@@ -68,10 +68,10 @@ def corrected(solution: Solution, *, test: AttentionedInputs | ArrayLike | None 
     action = Action.of(all_pairs(problem), architecture, factors)
     test = None if test is None else inputs_like("test", test, inputs)
     kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
-    found = _corrected(point_of(solution.order_parameters, factors), action, kernels)
+    result = _corrected(point_of(solution.order_parameters, factors), action, kernels)
     if test is None:
-        return found
-    return found._replace(prediction=Prediction(*(by_output(values, inputs) for values in found.prediction)))
+        return result
+    return result._replace(prediction=Prediction(*(by_output(values, inputs) for values in result.prediction)))
 
 
 @quick_jit
@@ -84,7 +84,7 @@ def _corrected(point, action: Action, kernels: CrossKernels | None) -> Corrected
 
     # One Newton step more, so that the solver's tolerance does not stand in for the remainder. A loop compiles it once.
     _, visited = jax.lax.scan(newton, point, length=2)
-    point, values, vectors = (one[1] for one in visited)
+    point, values, vectors = (both[1] for both in visited)
     directions = (vectors / jnp.sqrt(values)[None, :]).T
 
     third = map_factorisations(lambda w: _second(slope, point, w), directions).sum(axis=0)

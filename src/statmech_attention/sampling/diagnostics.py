@@ -51,8 +51,8 @@ def effective_size(draws: ArrayLike | xr.DataArray) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         time = count / np.asarray(effective_sample_size(values))
     # Of few draws, or of draws that avoid each other, the estimated correlation time can be negative.
-    found = count / np.maximum(time, 1 / np.log10(count))
-    return np.where(np.ptp(values, axis=(0, 1)) == 0, np.nan, found)
+    size = count / np.maximum(time, 1 / np.log10(count))
+    return np.where(np.ptp(values, axis=(0, 1)) == 0, np.nan, size)
 
 
 def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
@@ -68,8 +68,8 @@ def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
     if values.shape[0] < 2:
         raise ValueError("draws: wanted at least 2 chains to compare, got 1. Sample with SamplerSettings(chains=4).")
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.asarray(split_gelman_rubin(values))
-    return np.where(np.ptp(values, axis=(0, 1)) == 0, np.nan, found)
+        ratio = np.asarray(split_gelman_rubin(values))
+    return np.where(np.ptp(values, axis=(0, 1)) == 0, np.nan, ratio)
 
 
 def prediction(draws: xr.Dataset) -> Prediction:
@@ -93,16 +93,16 @@ def prediction(draws: xr.Dataset) -> Prediction:
 
 
 def dataset(
-    found: dict[str, np.ndarray], sampler: str, architecture: Architecture, temperature: float, warn: bool, **about
+    sampled: dict[str, np.ndarray], sampler: str, architecture: Architecture, temperature: float, warn: bool, **about
 ) -> xr.Dataset:
     """The draws of all chains, and the sampler's statistics by ArviZ's names; `about` are further attributes."""
-    found = {_STATISTICS.get(name, name): values for name, values in found.items()}
-    found["lp"] = -found.pop("potential")
+    sampled = {_STATISTICS.get(name, name): values for name, values in sampled.items()}
+    sampled["lp"] = -sampled.pop("potential")
     variables = {
-        name: (("chain", "draw", *_axes(name, values.ndim - 2, found)), values) for name, values in found.items()
+        name: (("chain", "draw", *_axes(name, values.ndim - 2, sampled)), values) for name, values in sampled.items()
     }
-    variables["diverging"] = (("chain", "draw"), found["diverging"] > 0)  # counted over the iterations of a draw
-    chains, draws = found["order_parameter"].shape[:2]
+    variables["diverging"] = (("chain", "draw"), sampled["diverging"] > 0)  # counted over the iterations of a draw
+    chains, draws = sampled["order_parameter"].shape[:2]
     result = xr.Dataset(variables, {"chain": np.arange(chains), "draw": np.arange(draws)})
     numbers = {"width": list(architecture.widths), "temperature": temperature, "variance": list(architecture.variances)}
     result = result.assign_attrs(sampler=sampler, **numbers, **about)

@@ -115,24 +115,24 @@ def importance(
     constant = prior_constant(problem.architecture.stage_widths, factors)
     narrow = factors.ranks != full_rank(problem.architecture).ranks
     with threadpool_limits(1, user_api="blas"):  # small factorisations, one after another: threads only wait
-        found = _around_modes(key, int(points), problem, density, gaussians, kernels, constant)
-        if anneal and narrow and found.size < SMALLEST_EFFECTIVE_SIZE:
-            found = _better(found, _from_prior(key, int(points), problem, density.energy, kernels))
-    if found.size < SMALLEST_EFFECTIVE_SIZE and warn:
-        worth = f"{found.size:.0f} independent draws, fewer than {SMALLEST_EFFECTIVE_SIZE}"
-        hint = "" if found.annealed else _HINT
+        averages = _around_modes(key, int(points), problem, density, gaussians, kernels, constant)
+        if anneal and narrow and averages.size < SMALLEST_EFFECTIVE_SIZE:
+            averages = _better(averages, _from_prior(key, int(points), problem, density.energy, kernels))
+    if averages.size < SMALLEST_EFFECTIVE_SIZE and warn:
+        worth = f"{averages.size:.0f} independent draws, fewer than {SMALLEST_EFFECTIVE_SIZE}"
+        hint = "" if averages.annealed else _HINT
         warnings.warn(f"The points are worth {worth}. Raise points.{hint}", MixingWarning, stacklevel=2)
     norm = problem.examples * inputs.chain.outputs * _HALF_LOG_2_PI
     laplace = float(logsumexp(gaussians.logdet - gaussians.potential)) + factors.coordinates * _HALF_LOG_2_PI
     return Importance(
-        Estimate(found.log_evidence - norm, found.error),
-        _mean(found.sums, "order_parameter"),
-        None if kernels is None else Estimate(*(by_output(one, inputs) for one in _mean(found.sums, "output"))),
-        found.size,
+        Estimate(averages.log_evidence - norm, averages.error),
+        _mean(averages.sums, "order_parameter"),
+        None if kernels is None else Estimate(*(by_output(part, inputs) for part in _mean(averages.sums, "output"))),
+        averages.size,
         len(gaussians.mode),
         laplace - constant - norm,
         float(log_evidence(known[0])),
-        found.annealed,
+        averages.annealed,
     )
 
 
@@ -167,18 +167,18 @@ def _from_prior(key, points: int, problem: Problem, energy: PairEnergy, kernels)
     """
     counts = {"replicates": _REPLICATES, "particles": max(points // PER_PARTICLE, _FEWEST)}
     widths, factors = whole_widths(problem.architecture), bartlett(problem.architecture)
-    found = annealed(jax.random.fold_in(key, 1), energy, factors, kernels, widths=widths, **counts)
-    logs, means = jax.tree.map(np.asarray, found)
+    ends = annealed(jax.random.fold_in(key, 1), energy, factors, kernels, widths=widths, **counts)
+    logs, means = jax.tree.map(np.asarray, ends)
     _, sums = _in_one_unit(logs, {"weight": np.ones(_REPLICATES), **means})
     variance = logs.var(ddof=1)
     error = math.sqrt(variance / _REPLICATES + variance**2 / (2 * (_REPLICATES - 1)))
     return _Averages(np.log(sums["weight"].mean()) + logs.max(), error, sums, error**-2, True)
 
 
-def _better(one: _Averages, other: _Averages) -> _Averages:
+def _better(first: _Averages, second: _Averages) -> _Averages:
     """The larger evidence where errors do not explain the difference, else the larger effective size."""
-    apart = abs(one.log_evidence - other.log_evidence) > _APART * math.hypot(one.error, other.error)
-    return max(one, other, key=lambda found: found.log_evidence if apart else found.size)
+    apart = abs(first.log_evidence - second.log_evidence) > _APART * math.hypot(first.error, second.error)
+    return max(first, second, key=lambda averages: averages.log_evidence if apart else averages.size)
 
 
 def _in_one_unit(largest, sums) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -209,22 +209,22 @@ def _weighted(proposals, action: Action, gaussians: Laplace, kernels: CrossKerne
     whiten = jnp.linalg.inv(gaussians.root)
     parts = modes * PER_PRIOR_POINT + 1  # points around all modes and one of the prior
 
-    def one(point):
+    def weigh(point):
         white = jnp.einsum("mij,mj->mi", whiten, point[None] - gaussians.mode)
         near = log_t - gaussians.logdet - 0.5 * (degrees + size) * jnp.log1p(jnp.sum(white**2, axis=1) / degrees)
         chain = half_entropy(point, action.widths, action.factors) + order_one(point, action.factors)
         mixture = jnp.append(jnp.log(PER_PRIOR_POINT / parts) + near, -jnp.log(parts) - chain - constant)
         proposed = logsumexp(mixture)
         overlap = action.overlap(point)
-        found = {"order_parameter": overlap}
+        observed = {"order_parameter": overlap}
         if kernels is not None:
-            found["output"] = output(overlap, action.energy, kernels).mean
-        return -chain - 0.5 * action.energy.held(overlap) - proposed, found
+            observed["output"] = output(overlap, action.energy, kernels).mean
+        return -chain - 0.5 * action.energy.held(overlap) - proposed, observed
 
     def sequence(points):
         whites, prior = points
         near = gaussians.mode[:, None] + jnp.einsum("pj,mij->mpi", whites, gaussians.root)
-        logs, values = map_factorisations(one, jnp.concatenate([near.reshape(-1, size), prior]))
+        logs, values = map_factorisations(weigh, jnp.concatenate([near.reshape(-1, size), prior]))
         largest = jnp.max(logs)
         weights = jnp.exp(logs - largest)
         means = {name: jnp.tensordot(weights, value, 1) / len(weights) for name, value in values.items()}
@@ -235,7 +235,7 @@ def _weighted(proposals, action: Action, gaussians: Laplace, kernels: CrossKerne
 
 def _mean(sums, name: str) -> Estimate:
     """The ratio of two means over sequences, and the error of that ratio to first order."""
-    weights, found = sums["weight"], sums[name]
-    average = found.mean(axis=0) / weights.mean()
-    residual = (found - weights.reshape(-1, *(1,) * average.ndim) * average) / weights.mean()
+    weights, values = sums["weight"], sums[name]
+    average = values.mean(axis=0) / weights.mean()
+    residual = (values - weights.reshape(-1, *(1,) * average.ndim) * average) / weights.mean()
     return Estimate(average, residual.std(axis=0, ddof=1) / math.sqrt(len(weights)))

@@ -77,20 +77,20 @@ def posterior(
     gaussian, modes = jax.tree.map(lambda leaf: leaf[0], gaussians), len(gaussians.mode)
     ends = np.linalg.solve(gaussian.root, (gaussians.mode - gaussian.mode).T).T
     starts = ends[np.arange(settings.chains) % modes]
-    found = run(hamiltonian(_whitened, _record), ((density.action, gaussian), settings.warmup), starts, key, settings)
-    return _dataset(found, "order parameters", density.energy, problem, test, settings, modes=modes)
+    draws = run(hamiltonian(_whitened, _record), ((density.action, gaussian), settings.warmup), starts, key, settings)
+    return _dataset(draws, "order parameters", density.energy, problem, test, settings, modes=modes)
 
 
 def _dataset(
-    found: dict, sampler: str, energy: PairEnergy, problem: Problem, test, settings: SamplerSettings, **about
+    draws: dict, sampler: str, energy: PairEnergy, problem: Problem, test, settings: SamplerSettings, **about
 ) -> xr.Dataset:
     """The draws, and where there are test inputs mean and variance of the output given each of them."""
     if test is not None:
-        overlaps, kernels = found["order_parameter"], cross_kernels(problem.attentioned, test, problem.variance)
+        overlaps, kernels = draws["order_parameter"], cross_kernels(problem.attentioned, test, problem.variance)
         given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), energy, kernels)
         given = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
-        found["output"], found["output_variance"] = (by_output(values, problem.attentioned) for values in given)
-    return dataset(found, sampler, problem.architecture, problem.temperature, settings.warn, **about)
+        draws["output"], draws["output_variance"] = (by_output(values, problem.attentioned) for values in given)
+    return dataset(draws, sampler, problem.architecture, problem.temperature, settings.warn, **about)
 
 
 def _whitened(position, data: tuple[Action, Laplace]):
@@ -140,8 +140,8 @@ def tempered_posterior(
     settings, energy = with_warmup(settings, 300), all_pairs(problem)
     ladder = tempering(*_functions(widths), checks.whole("rungs", rungs, 2), _TURN)
     starts = np.zeros((settings.chains, normal_count(widths, factors)))
-    found = run(ladder, ((energy, factors), settings.warmup), starts, key, settings)
-    return _dataset(found, "order parameters, tempered", energy, problem, test, settings)
+    draws = run(ladder, ((energy, factors), settings.warmup), starts, key, settings)
+    return _dataset(draws, "order parameters, tempered", energy, problem, test, settings)
 
 
 @lru_cache(maxsize=64)

@@ -68,8 +68,8 @@ def weights_posterior(
     starts = named(_prior_weights(start_key, settings.chains, *sizes))
     size = sum(leaf[0].size for leaf in jax.tree.leaves(starts))
     chain = nuts(_potential, _record, keep_weights, warmup=settings.warmup, step_size=0.1 * size**-0.25)
-    found = run(chain, data, starts, chain_key, settings)
-    return dataset(found, "weights, NUTS", architecture, problem.temperature, settings.warn)
+    draws = run(chain, data, starts, chain_key, settings)
+    return dataset(draws, "weights, NUTS", architecture, problem.temperature, settings.warn)
 
 
 def _potential(position: dict, data: WeightPosterior, keep_weights: bool):
@@ -83,10 +83,10 @@ def _potential(position: dict, data: WeightPosterior, keep_weights: bool):
 def _record(position: dict, data: WeightPosterior, keep_weights: bool) -> dict:
     """Order parameters (13), outputs, and on request the weights."""
     weights = _weights(position, data)
-    found = named_overlaps(weights_order_parameters(weights, layers=data.inputs.layers), data.inputs.chain.stages)
+    record = named_overlaps(weights_order_parameters(weights, layers=data.inputs.layers), data.inputs.chain.stages)
     if data.test is not None:
-        found["output"] = forward_paths(weights, data.test)
-    return found | named(weights) if keep_weights else found
+        record["output"] = forward_paths(weights, data.test)
+    return record | named(weights) if keep_weights else record
 
 
 def _weights(position: dict, data: WeightPosterior) -> Weights:
@@ -110,7 +110,7 @@ def _prior_weights(key, chains: int, features: int, chain: Chain, widths: tuple[
     """Weights of every chain from a prior of variance 1."""
     draw = partial(sample_weights, layers=chain, width=widths, features=features)
     # One after the other: drawn side by side they take four times as long to compile.
-    return jax.lax.map(lambda one: draw(key=one), jax.random.split(key, chains))
+    return jax.lax.map(lambda chain_key: draw(key=chain_key), jax.random.split(key, chains))
 
 
 def _flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "examples *outputs"]:

@@ -60,8 +60,8 @@ def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
 
     Source: Tiberi et al. (2024), equations (12) and (34).
     """
-    found = kernel_regression(problem, order_parameter)
-    return (found.regression.nats + found.problem.dropped * jnp.log(problem.temperature)) / problem.examples
+    fitted = kernel_regression(problem, order_parameter)
+    return (fitted.regression.nats + fitted.problem.dropped * jnp.log(problem.temperature)) / problem.examples
 
 
 def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Array, ""]:

@@ -143,7 +143,7 @@ def factors_of_entries(free: Float[Array, " coordinates"], factors: FactorShapes
 
 def triangles(free: Float[Array, " coordinates"], factors: FactorShapes) -> list[Float[Array, "*blocks rows columns"]]:
     """The triangular factors $F_1, .., F_{L+1}$ of the free entries; an inner stage has one for each block."""
-    found, start = [], 0
+    triangular, start = [], 0
     for number, (stage, (diagonals, below)) in enumerate(zip(factors.stages, factors.counts, strict=True)):
         size, rank, kept = factors.sizes[number], factors.ranks[number], factors.kept[number]
         diagonal, rows, columns = factors.free_entries(number)
@@ -155,8 +155,8 @@ def triangles(free: Float[Array, " coordinates"], factors: FactorShapes) -> list
         is_free = np.tri(size, rank, dtype=bool) & (np.arange(size) >= kept)[:, None]
         # Kept rows are [I 0], and nothing stands above the diagonal: both as in the identity.
         blockwise = jnp.where(is_free, free[places], np.eye(size, rank))
-        found.append(blockwise if stage.inner else blockwise[0])
-    return found
+        triangular.append(blockwise if stage.inner else blockwise[0])
+    return triangular
 
 
 def branch_rows(stage: int, above: list, factors: FactorShapes) -> Float[Array, "*one branches seeds"]:

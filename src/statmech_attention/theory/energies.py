@@ -74,8 +74,8 @@ class Energy(ABC):
 
     def slope_change(self, known: Any, change: Float[Array, "paths paths"]) -> Float[Array, "paths paths"]:
         """The change of the slope with $U$: products with the curvature."""
-        found = jax.jvp(jax.grad(self.value), (known,), (change,))[1]
-        return 0.5 * (found + found.T)
+        slope = jax.jvp(jax.grad(self.value), (known,), (change,))[1]
+        return 0.5 * (slope + slope.T)
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,9 @@ class FeatureEnergy(_KernelEnergy):
         kernel_change = scale * moved @ inputs.reshape(rows, -1).T
         pulled = jnp.tensordot(solved, inputs, 1)
         drift = jnp.tensordot(inverse @ (kernel_change @ solved), inputs, 1)
-        found = drift.T @ pulled + pulled.T @ drift
-        found -= _between_paths(inputs, jnp.tensordot(inverse @ kernel_change @ inverse, inputs, 1))
-        return self.scale * found.astype(change.dtype)
+        slope = drift.T @ pulled + pulled.T @ drift
+        slope -= _between_paths(inputs, jnp.tensordot(inverse @ kernel_change @ inverse, inputs, 1))
+        return self.scale * slope.astype(change.dtype)
 
 
 @jax.tree_util.register_dataclass
@@ -242,9 +242,9 @@ def _inverse_change(primals, tangents):
     return (logdet, inverse), (jnp.sum(inverse * change), -inverse @ change @ inverse)
 
 
-def _between_paths(one, other) -> Float[Array, "paths paths"]:
+def _between_paths(left, right) -> Float[Array, "paths paths"]:
     """The product over rows and features."""
-    return one.reshape(-1, one.shape[2]).T @ other.reshape(-1, other.shape[2])
+    return left.reshape(-1, left.shape[2]).T @ right.reshape(-1, right.shape[2])
 
 
 def _curvature_of_pairs(

@@ -34,7 +34,7 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
     """
     problem = solution.problem
     architecture = problem.architecture
-    widths = jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(one, float) for one in architecture.stage_widths)))
+    widths = jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(width, float) for width in architecture.stage_widths)))
     finite, unit = jnp.isfinite(widths), jnp.asarray(architecture.unit, float)
     unit = jnp.where(jnp.isfinite(unit), unit, 0.0)  # where nothing is finite, the entropy is the smallest
     diagonals = np.array([diagonal for diagonal, _ in coordinates.full_rank(architecture).counts], float)

@@ -61,7 +61,7 @@ class Action:
     @classmethod
     def of(cls, energy: Energy, architecture: Architecture, factors: FactorShapes) -> "Action":
         """Join an energy to the entropy of a network."""
-        widths, shares = (jnp.array(one, float) for one in (architecture.stage_widths, architecture.shares))
+        widths, shares = (jnp.array(numbers, float) for numbers in (architecture.stage_widths, architecture.shares))
         finite = jnp.isfinite(widths)
         weight = jnp.asarray(1 / jnp.asarray(architecture.unit, float), float)
         return cls(energy, factors, weight, shares, jnp.where(finite, widths, 0.0), finite.astype(float))

@@ -27,7 +27,7 @@ _SAME = 1e-3  # difference of order parameters that are one, relative to their d
 class _End(NamedTuple):
     """A minimum, the first start that reached it, and how many did."""
 
-    found: ActionMinimum
+    reached: ActionMinimum
     start: str
     starts: int
 
@@ -90,16 +90,16 @@ def search(
     order, axes = order_of_heads(problem, overlap), axes_of_outputs(problem, overlap)
     labels = (problem.labels.reshape(-1, len(axes)) @ axes).reshape(problem.labels.shape)
     ordered = problem.unchecked(attentioned=problem.attentioned.keep_heads(order), labels=labels)
-    rough, polish = (_minimiser(one, method, max_steps) for one in (ordered, problem))
+    rough, polish = (_minimiser(version, method, max_steps) for version in (ordered, problem))
     ends = [_end(start, rough, max(tolerance, _ROUGH)) for start in starts(ordered, factors)]
     polished = []
     for end in _distinct(ends):
-        there = _renumbered(end.found.order_parameters, ordered.attentioned.chain, order, axes)
-        polished.append(end._replace(found=polish(point_of(there, factors), tolerance)))
-    found = [solution_of(end.found, problem, end.start, end.starts) for end in _distinct(polished)]
-    if not found:
-        raise_unless_converged(solution_of((polished or ends)[0].found, problem))
-    return sorted(found, key=lambda solution: float(solution.action))
+        there = _renumbered(end.reached.order_parameters, ordered.attentioned.chain, order, axes)
+        polished.append(end._replace(reached=polish(point_of(there, factors), tolerance)))
+    solutions = [solution_of(end.reached, problem, end.start, end.starts) for end in _distinct(polished)]
+    if not solutions:
+        raise_unless_converged(solution_of((polished or ends)[0].reached, problem))
+    return sorted(solutions, key=lambda solution: float(solution.action))
 
 
 def _minimiser(problem: Problem, method: str, max_steps: int) -> Callable[..., ActionMinimum]:
@@ -125,10 +125,10 @@ def _distinct(ends: Sequence[_End]) -> list[_End]:
     """The ends that converged and differ, each with the number of all starts that led there."""
     different = list[_End]()
     for end in ends:
-        if end.found.minimum.outcome != Outcome.CONVERGED:
+        if end.reached.minimum.outcome != Outcome.CONVERGED:
             continue
         for place, other in enumerate(different):
-            if _same(end.found, other.found):
+            if _same(end.reached, other.reached):
                 different[place] = other._replace(starts=other.starts + end.starts)
                 break
         else:
@@ -136,8 +136,8 @@ def _distinct(ends: Sequence[_End]) -> list[_End]:
     return different
 
 
-def _same(one: ActionMinimum, other: ActionMinimum) -> bool:
-    first, second = (np.asarray(found.order_parameters[0]) for found in (one, other))
+def _same(minimum: ActionMinimum, other: ActionMinimum) -> bool:
+    first, second = (np.asarray(end.order_parameters[0]) for end in (minimum, other))
     size = np.sqrt(np.diag(first))
     return bool(np.max(np.abs(first - second) / np.outer(size, size)) < _SAME)
 

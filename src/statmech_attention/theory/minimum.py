@@ -72,8 +72,8 @@ def _differentiable(action: Action, start, tolerance, max_steps, dense: bool) ->
     point = jax.lax.custom_root(jax.grad(action.value), reached.point, lambda _, there: there, tangent_solve)
     overlaps, bulk = order_parameters(point, action.factors), entropy(point, action.shares, action.factors)
     nats = action.nats(point)
-    found = reached._replace(point=point, value=bulk + action.weight * nats, curvature=None)
-    return ActionMinimum(found, overlaps, nats, bulk)
+    minimum = reached._replace(point=point, value=bulk + action.weight * nats, curvature=None)
+    return ActionMinimum(minimum, overlaps, nats, bulk)
 
 
 def _minimum(action: Action, start, tolerance, max_steps, dense: bool) -> Minimum:
@@ -101,7 +101,7 @@ def _inverse_hessian(point, action: Action, dense: bool):
     chol = jnp.linalg.cholesky(action.dense(point)[2].hessian)
 
     def solve(product, vector):
-        found = cho_solve((chol, True), vector)
-        return found + cho_solve((chol, True), vector - product(found)) if action.energy.rough else found
+        solution = cho_solve((chol, True), vector)
+        return solution + cho_solve((chol, True), vector - product(solution)) if action.energy.rough else solution
 
     return solve

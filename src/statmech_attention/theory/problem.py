@@ -189,7 +189,7 @@ class Problem:
 def _sum(*problems: Problem) -> Problem:
     """The problem of all their examples, with the layers and numbers of the first one."""
     first = problems[0]
-    parts = [(one.attentioned.values, one.labels) for one in problems]
+    parts = [(problem.attentioned.values, problem.labels) for problem in problems]
     paths, features = parts[0][0].shape[1:]
     many = sum(len(labels) for _, labels in parts) > paths * features + first.attentioned.chain.outputs
     reduced = many and checks.concrete(*jax.tree.leaves(parts))
@@ -200,9 +200,9 @@ def _sum(*problems: Problem) -> Problem:
     else:
         values, labels = (jnp.concatenate(each) for each in zip(*parts, strict=True))
     whole = first.unchecked(attentioned=AttentionedInputs(values, first.layers), labels=labels)
-    if reduced or any(one.count is not None for one in problems):
+    if reduced or any(problem.count is not None for problem in problems):
         # 1.0, since a leaf of the pytree is differentiated like the temperature.
-        return whole.unchecked(count=1.0 * sum(one.examples for one in problems))
+        return whole.unchecked(count=1.0 * sum(problem.examples for problem in problems))
     return whole
 
 

@@ -125,9 +125,9 @@ class KernelRegression:
             chosen = np.repeat(chosen.astype(float), chain.outputs)  # a row per path and output
             return kernel_regression(self.problem, self.order_parameter * np.outer(chosen, chosen)).predict(test)
         rows = replace(test, values=padded(test.values))
-        found = _predicted(self.regression, train, rows, self.order_parameter, self.problem.variance[0])
+        prediction = _predicted(self.regression, train, rows, self.order_parameter, self.problem.variance[0])
         shape, count = (-1, *chain.readout.axes), len(test.values)
-        mean, variance = jnp.reshape(found.mean, shape), jnp.reshape(found.variance, shape)
+        mean, variance = jnp.reshape(prediction.mean, shape), jnp.reshape(prediction.variance, shape)
         return Prediction(first_rows(mean, count), first_rows(variance, count))
 
 

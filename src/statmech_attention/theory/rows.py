@@ -57,7 +57,7 @@ def triangulated(parts: Iterable) -> Float[np.ndarray, "rows columns"]:
 
     triangle = np.zeros((0, 0))
     for part in parts:
-        inputs, labels = (np.asarray(one).reshape(len(one), -1) for one in part)
+        inputs, labels = (np.asarray(array).reshape(len(array), -1) for array in part)
         columns = inputs.shape[1] + labels.shape[1]
         block = max(_LEAST_BLOCK, 2 * columns)
         for rows in (slice(start, start + block) for start in range(0, len(inputs), block)):

@@ -68,8 +68,8 @@ def solve(
     if start is not None:
         point = point_of(start.order_parameters if isinstance(start, Solution) else start, factors, "start")
     action, dense = prepared(problem, method)
-    found = minimise(action, point, tolerance, max_steps, dense)
-    return _checked(solution_of(found, problem, "prior" if start is None else "given"), throw)
+    minimum = minimise(action, point, tolerance, max_steps, dense)
+    return _checked(solution_of(minimum, problem, "prior" if start is None else "given"), throw)
 
 
 def solve_sweep(
@@ -102,13 +102,13 @@ def solve_sweep(
     columns = jnp.array([checks.positive("temperatures", temperature) for temperature in temperatures], float)
     first = problem.replace(width=architectures[0].widths, temperature=temperatures[0])
     action, dense = prepared(first, method)
-    found = _from_wide_to_narrow(action, columns, architectures, (tolerance, max_steps), dense)
+    minima = _from_wide_to_narrow(action, columns, architectures, (tolerance, max_steps), dense)
     rows = zip(*(architecture.widths for architecture in architectures), strict=True)
     width = tuple(jnp.array(layer, float)[:, None] for layer in rows)
     batch = {"width": width, "temperature": columns, "variance": problem.variance, "count": problem.count}
     shape = (len(architectures), len(columns))
     batch = jax.tree.map(lambda number: jnp.broadcast_to(jnp.asarray(number, float), shape), batch)
-    return _checked(solution_of(found, problem.unchecked(**batch)), throw)
+    return _checked(solution_of(minima, problem.unchecked(**batch)), throw)
 
 
 def _from_wide_to_narrow(
@@ -141,8 +141,8 @@ def _from_wide_to_narrow(
     return _stacked([minima[place] for place in range(len(widest))])
 
 
-def _stacked(found: list) -> ActionMinimum:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+def _stacked(minima: list) -> ActionMinimum:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *minima)
 
 
 def check_options(tolerance, max_steps, method) -> None:
@@ -152,12 +152,12 @@ def check_options(tolerance, max_steps, method) -> None:
     checks.choice("method", method, METHODS)
 
 
-def solution_of(found: ActionMinimum, problem: Problem, start: str = "prior", starts: int = 1) -> Solution:
+def solution_of(minimum: ActionMinimum, problem: Problem, start: str = "prior", starts: int = 1) -> Solution:
     """The minimum together with the problem that it solves."""
-    least = found.minimum
-    energy = found.nats / problem.examples
-    reached = (least.value, energy, found.entropy, least.gradient_norm, least.steps, least.outcome)
-    return Solution(problem, found.order_parameters, *reached, start, starts)
+    least = minimum.minimum
+    energy = minimum.nats / problem.examples
+    reached = (least.value, energy, minimum.entropy, least.gradient_norm, least.steps, least.outcome)
+    return Solution(problem, minimum.order_parameters, *reached, start, starts)
 
 
 def _checked(solution: Solution, throw: bool) -> Solution:

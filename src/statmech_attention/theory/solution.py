@@ -99,14 +99,15 @@ class Solution:
             `Prediction(mean, variance)`, with the leading axes of the solution.
         """
 
-        def one(problem, order_parameter):
+        def predicted(problem, order_parameter):
             return kernel_regression(problem, order_parameter).predict(test, paths=paths)
 
         numbers = dict.fromkeys(("width", "temperature", "variance", "count"), 0)
         for level in reversed(range(self.action.ndim)):
             data = 0 if level < self._data_axes else None
-            one = jax.vmap(one, in_axes=(self.problem.unchecked(attentioned=data, labels=data, **numbers), 0))
-        return one(self.problem, self.order_parameter)
+            axes = self.problem.unchecked(attentioned=data, labels=data, **numbers)
+            predicted = jax.vmap(predicted, in_axes=(axes, 0))
+        return predicted(self.problem, self.order_parameter)
 
     @property
     def _data_axes(self) -> int:

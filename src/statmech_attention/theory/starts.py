@@ -63,7 +63,7 @@ def _along_labels(problem: Problem, factors: FactorShapes) -> Iterator[Float[np.
     for number in sorted({1, count - 1, count} - {0}):
         for chosen in combinations(directions, number):
             for size in sizes:
-                yield _raised(size * np.sum([np.outer(one, one) for one in chosen], axis=0), factors)
+                yield _raised(size * np.sum([np.outer(direction, direction) for direction in chosen], axis=0), factors)
 
 
 def _label_moments(problem: Problem, branches):
@@ -81,13 +81,13 @@ def _label_moments(problem: Problem, branches):
 def _directions(pulls, moment) -> list[Float[np.ndarray, " columns"]]:
     """Unit vectors: the two best of one output, or the best of each of several, but at most three."""
     size, ridge = len(moment), _RIDGE * np.mean(np.diag(moment))
-    found = []
+    ranked = []
     for pull in pulls:
         values, vectors = scipy.linalg.eigh(pull.T @ pull, moment + ridge * np.eye(size))
         most = min(size, 2 if len(pulls) == 1 else 1)
-        found += [(values[-1 - place], vectors[:, -1 - place]) for place in range(most)]
-    found.sort(key=lambda pair: -pair[0])
-    return [vector / np.linalg.norm(vector) for _, vector in found[:_DIRECTIONS]]
+        ranked += [(values[-1 - place], vectors[:, -1 - place]) for place in range(most)]
+    ranked.sort(key=lambda pair: -pair[0])
+    return [vector / np.linalg.norm(vector) for _, vector in ranked[:_DIRECTIONS]]
 
 
 def _raised(added: Float[np.ndarray, "columns columns"], factors: FactorShapes) -> Float[np.ndarray, " coordinates"]:
@@ -113,15 +113,15 @@ def order_of_heads(problem: Problem, overlap) -> tuple[tuple[int, ...], ...]:
     fewer = problem.reduce()
     rows, factor = _prior_kernel(fewer, overlap)
     labels, flat = np.asarray(fewer.labels).reshape(-1), rows.reshape(len(rows), -1)
-    white, solved = (scipy.linalg.solve_triangular(factor, one, lower=True) for one in (flat, labels))
+    white, solved = (scipy.linalg.solve_triangular(factor, right, lower=True) for right in (flat, labels))
     slopes = np.sum(white**2, axis=0) - (solved @ white) ** 2
     slopes = slopes.reshape(rows.shape[1], -1).sum(axis=1)
     chain = problem.attentioned.chain
-    scores, found, start = slopes.reshape(-1, chain.outputs).sum(axis=1) @ path_heads(chain), [], 0
+    scores, order, start = slopes.reshape(-1, chain.outputs).sum(axis=1) @ path_heads(chain), [], 0
     for count in chain.heads:
-        found.append(tuple(np.argsort(scores[start : start + count], kind="stable").tolist()))
+        order.append(tuple(np.argsort(scores[start : start + count], kind="stable").tolist()))
         start += count
-    return tuple(found)
+    return tuple(order)
 
 
 def axes_of_outputs(problem: Problem, overlap) -> Float[np.ndarray, "outputs axes"]:
