@@ -15,10 +15,8 @@ from statmech_attention.layers.chains import order_parameters_on
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.coordinates import point_of
-from statmech_attention.theory.kernels import kernel_inputs
 from statmech_attention.theory.landscape import Action
 from statmech_attention.theory.prepared import feature_energy
-from statmech_attention.theory.rows import Reduced
 
 
 def close(found, wanted, tolerance=1e-10):
@@ -74,8 +72,7 @@ def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiati
     whole = sma.Problem(xi, labels, **chain.physics)
     assert float(sma.theory.action(whole, overlaps)) == pytest.approx(by_loops, rel=1e-10)
 
-    flat = Reduced(kernel_inputs(xi), jnp.asarray(labels).reshape(-1))
-    landscape = Action.of(feature_energy(flat, whole), whole.architecture, factors)
+    landscape = Action.of(feature_energy(whole, whole), whole.architecture, factors)
     direction = jnp.asarray(np.random.default_rng(1).normal(size=point.shape))
 
     @jax.jit

@@ -17,7 +17,6 @@ from statmech_attention.theory.energies import Energy
 from statmech_attention.theory.landscape import Action
 from statmech_attention.theory.minimum import minimise
 from statmech_attention.theory.prepared import feature_energy, pair_energy
-from statmech_attention.theory.rows import Reduced
 from statmech_attention.theory.trust_region import exact_step
 
 
@@ -41,7 +40,7 @@ def case():
     whole = sma.Problem(values, labels, width=WIDTHS, temperature=TEMPERATURE, variance=VARIANCES, layers=HEADS)
     factors = coordinates.full_rank(whole.architecture)
     point = jnp.asarray(0.4 * rng.normal(size=factors.coordinates))
-    made = (energy(Reduced(values, labels), whole) for energy in (feature_energy, pair_energy))
+    made = (energy(whole, whole) for energy in (feature_energy, pair_energy))
     return *(Action.of(energy, whole.architecture, factors) for energy in made), point
 
 
@@ -165,7 +164,7 @@ def test_the_entropys_derivatives_are_those_of_an_action_without_labels():
     values, labels = jnp.zeros((4, 6, 2)), jnp.zeros(4)
     whole = sma.Problem(values, labels, width=(7, 5, 9), temperature=0.5, variance=1.3, layers=(2, 3))
     factors = coordinates.full_rank(whole.architecture)
-    action = Action.of(feature_energy(Reduced(values, labels), whole), whole.architecture, factors)
+    action = Action.of(feature_energy(whole, whole), whole.architecture, factors)
     point = jnp.asarray(np.random.default_rng(5).normal(size=factors.coordinates))
     value, slope, curvature = coordinates.entropy_derivatives(point, action.shares, factors)
     assert float(value) == pytest.approx(float(coordinates.entropy(point, action.shares, factors)), rel=1e-14)

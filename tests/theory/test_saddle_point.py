@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
 from statmech_attention.theory import energies
-from statmech_attention.theory.rows import reduced
+from statmech_attention.theory.prepared import prepared
 
 # The problem most tests share, so that it is compiled once: six examples, four paths, five features.
 EXAMPLES, HEADS, FEATURES = 6, (2, 2), 5
@@ -130,10 +130,10 @@ def test_more_examples_than_features_of_all_paths_are_rotated_away_and_lose_noth
     rng = np.random.default_rng(75)
     inputs, labels = rng.normal(size=(40, 2, 3)), rng.normal(size=40 if heads == (2, 1) else (40, 2))
     outputs = labels.size // 40
-    left = reduced(sma.AttentionedInputs(jnp.asarray(inputs), heads), jnp.asarray(labels))
-    assert left.inputs.shape == (6 * outputs, 2 * outputs, 3)
-    assert float(left.outside + np.sum(left.labels**2)) == pytest.approx(np.sum(labels**2), rel=1e-12)
     options = {"layers": heads, "width": 5.0, "temperature": 0.1, "variance": 0.7}
+    left = prepared(sma.Problem(inputs, labels, **options), "products")[0].energy
+    assert left.inputs.shape == ((6 + outputs) * outputs, 3, 2 * outputs)
+    assert float(np.sum(left.labels**2)) == pytest.approx(np.sum(labels**2), rel=1e-12)
     found = sma.solve(sma.Problem(inputs, labels, **options))
     # What is traced is not looked at, so that nothing is rotated away.
     whole = jax.jit(lambda values: sma.solve(sma.Problem(values, labels, **options), throw=False))(jnp.asarray(inputs))
@@ -147,8 +147,9 @@ def test_more_examples_than_features_of_all_paths_are_rotated_away_and_lose_noth
 def test_many_blocks_of_examples_are_triangulated_one_after_the_other():
     rng = np.random.default_rng(76)
     inputs, labels = rng.normal(size=(5000, 2, 3)), rng.normal(size=5000)  # three blocks
-    left = reduced(sma.AttentionedInputs(jnp.asarray(inputs), (2,)), jnp.asarray(labels))
-    flat, short = inputs.reshape(5000, 6), np.asarray(left.inputs).reshape(6, 6)
+    problem = sma.Problem(inputs, labels, width=5.0, temperature=0.1, layers=(2,))
+    left = prepared(problem, "products")[0].energy
+    flat, short = inputs.reshape(5000, 6), np.swapaxes(left.inputs, 1, 2).reshape(7, 6)
     np.testing.assert_allclose(short.T @ short, flat.T @ flat, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(short.T @ left.labels, flat.T @ labels, rtol=1e-10, atol=1e-10)
 

@@ -83,14 +83,12 @@ class _KernelEnergy(Energy):
     r"""An energy of labels with Gaussian noise.
 
     Rows are examples, one per output, or fewer rotations of them that carry the whole kernel.
-    `count` is the number of labels; those without a row have neither inputs nor, but for
-    `outside`, their $|Y|^2$, labels.
+    `count` is the number of labels; those without a row have neither inputs nor labels.
     """
 
     labels: Float[Array, " rows"]
     temperature: Float[Array, ""]
     count: Float[Array, ""]
-    outside: Float[Array, ""]
 
     @abstractmethod
     def kernel(self, overlap: Float[Array, "paths paths"]) -> Float[Array, "rows rows"]:
@@ -105,8 +103,7 @@ class _KernelEnergy(Energy):
 
     def nats(self, regression: Regression) -> Float[Array, ""]:
         """The energy with what labels without a row contribute."""
-        without = (self.count - len(self.labels)) * jnp.log(self.temperature)
-        return regression.nats + without + self.outside / self.temperature
+        return regression.nats + (self.count - len(self.labels)) * jnp.log(self.temperature)
 
 
 @jax.tree_util.register_dataclass
@@ -223,7 +220,7 @@ def _held_change(primals, tangents):
     solved = inverse @ energy.labels
     rows, columns = np.tril_indices(len(solved))
     slope = (inverse - jnp.outer(solved, solved))[rows, columns] * np.where(rows == columns, 1.0, 2.0)
-    without = (energy.count - len(solved)) * jnp.log(energy.temperature) + energy.outside / energy.temperature
+    without = (energy.count - len(solved)) * jnp.log(energy.temperature)
     return logdet + energy.labels @ solved + without, (energy.products @ slope) @ packed(change)
 
 

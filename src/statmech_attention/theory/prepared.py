@@ -1,5 +1,7 @@
 """What is solved: rows padded and rotated, pairs of kernels stored or not, the Hessian formed or not."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -10,7 +12,7 @@ from statmech_attention.theory.energies import FeatureEnergy, PairEnergy, pair_p
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.landscape import Action
 from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.rows import Reduced, reduced
+from statmech_attention.theory.rows import compressed
 
 METHODS = ("auto", "dense", "products")
 _PRODUCTS_PER_STEP = 20  # 12 to 19 were counted on one-shot images seen along 64 paths
@@ -20,42 +22,44 @@ _LARGEST_PAIRS = 2**22  # entries of the pairs' kernels
 
 def prepared(problem: Problem, method: str) -> tuple[Action, bool]:
     """The action to minimise, and whether its Hessian is formed."""
-    problem = problem.padded()
-    rows = Reduced(kernel_inputs(problem.attentioned), problem.labels.reshape(-1))
-    if not (is_dense(method, rows.inputs) and pairs_pay(rows.inputs)):
-        rows = reduced(problem.attentioned, problem.labels)  # else they are so few that features do not matter
-    dense = is_dense(method, rows.inputs)
-    energy = pair_energy(rows, problem) if dense and pairs_pay(rows.inputs) else feature_energy(rows, problem)
+    rows = problem = problem.padded()
+    inputs = kernel_inputs(rows.attentioned)
+    if not (is_dense(method, inputs) and pairs_pay(inputs)):  # else they are so few that features do not matter
+        fewer = replace(problem.attentioned, values=compressed(problem.attentioned.values))
+        rows = problem.unchecked(attentioned=fewer).reduce()
+        inputs = kernel_inputs(rows.attentioned)
+    dense = is_dense(method, inputs)
+    energy = pair_energy(rows, problem) if dense and pairs_pay(inputs) else feature_energy(rows, problem)
     return Action.of(energy, problem.architecture, full_rank(problem.architecture)), dense
 
 
-def feature_energy(rows: Reduced, problem: Problem) -> FeatureEnergy:
-    """The energy of a problem from these rows' features."""
+def feature_energy(rows: Problem, problem: Problem) -> FeatureEnergy:
+    """The energy of a problem from features: its own, or those of `rows`, rotations with the same kernel."""
     scale = jnp.asarray(kernel_scale(problem.attentioned, problem.variance), float)
-    return FeatureEnergy(**_numbers(rows, problem), inputs=jnp.swapaxes(rows.inputs, 1, 2), scale=scale)
+    inputs = jnp.swapaxes(kernel_inputs(rows.attentioned), 1, 2)
+    return FeatureEnergy(**_numbers(rows), inputs=inputs, scale=scale)
 
 
-def pair_energy(rows: Reduced, problem: Problem) -> PairEnergy:
-    """The energy of a problem from these rows' kernels of all pairs of paths."""
+def pair_energy(rows: Problem, problem: Problem) -> PairEnergy:
+    """The energy of a problem from kernels of all pairs of paths: its own, or those of `rows`."""
     scale = kernel_scale(problem.attentioned, problem.variance)
-    return PairEnergy(**_numbers(rows, problem), products=scale * _triangles(rows.inputs))
+    return PairEnergy(**_numbers(rows), products=scale * _triangles(kernel_inputs(rows.attentioned)))
 
 
 def all_pairs(problem: Problem) -> PairEnergy:
     """The energy from the problem's own rows, for samplers: built without a compilation, one pair after another."""
     inputs = problem.attentioned
-    rows = Reduced(kernel_inputs(inputs), problem.labels.reshape(-1))
-    scaled = np.sqrt(kernel_scale(inputs, problem.variance)) * np.asarray(rows.inputs)
+    scaled = np.sqrt(kernel_scale(inputs, problem.variance)) * np.asarray(kernel_inputs(inputs))
     lower = np.tril_indices(len(scaled))
     products = np.stack([product[lower] for product in pair_products(scaled, scaled)])
-    return PairEnergy(**_numbers(rows, problem), products=jnp.asarray(products))
+    return PairEnergy(**_numbers(problem), products=jnp.asarray(products))
 
 
-def _numbers(rows: Reduced, problem: Problem) -> dict[str, Float[Array, "..."]]:
+def _numbers(rows: Problem) -> dict[str, Float[Array, "..."]]:
     """Fields that all energies have."""
-    count = problem.examples * problem.attentioned.chain.outputs
-    numbers = {"temperature": problem.temperature, "count": count, "outside": rows.outside}
-    return {"labels": rows.labels} | {name: jnp.asarray(number, float) for name, number in numbers.items()}
+    count = rows.examples * rows.attentioned.chain.outputs
+    numbers = {"temperature": jnp.asarray(rows.temperature, float), "count": jnp.asarray(count, float)}
+    return {"labels": rows.labels.reshape(-1)} | numbers
 
 
 @quick_jit()

@@ -1,43 +1,14 @@
 """Fewer rows and features with the same kernel: rotations of examples and of features."""
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.kernels import kernel_inputs
 
 _LEAST_BLOCK = 2048  # rows that are triangulated together
-
-
-class Reduced(NamedTuple):
-    """Inputs of a kernel, one row per output, their labels, and $|Y|^2$ of the labels rotated away."""
-
-    inputs: Float[Array, "rows paths features"]
-    labels: Float[Array, " rows"]
-    outside: Float[Array, ""] | float = 0.0
-
-
-def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
-    """The same kernel and energy from fewer features and, with many examples, fewer rows.
-
-    A rotation of the examples leaves the energy (12) unchanged. If there are more of them than
-    (path, feature), it takes the rest to rows without inputs, where $K + T$ is $T$, and only their
-    number and $|Y|^2$ matter.
-    """
-    values, outside = compressed(attentioned.values), 0.0
-    rows, paths, features = values.shape
-    size = paths * features
-    if rows > size and checks.concrete(values, labels):
-        triangle = triangulated([(values, labels)])
-        values = jnp.asarray(triangle[:size, :size].reshape(size, paths, features))
-        labels, outside = jnp.asarray(triangle[:size, size:]), float(np.sum(triangle[size:, size:] ** 2))
-    return Reduced(kernel_inputs(replace(attentioned, values=values)), labels.reshape(-1), outside)
 
 
 def first_rows(padded: Float[Array, "padded *axes"], count: int) -> Float[Array, "rows *axes"]:

@@ -37,11 +37,9 @@ import optax
 from statmech_attention import checks
 from statmech_attention.theory.coordinates import full_rank, order_parameters, prior_deviations
 from statmech_attention.theory.evidence import log_evidence
-from statmech_attention.theory.kernels import kernel_inputs
 from statmech_attention.theory.landscape import Action
 from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.problem import Problem, need_examples, need_problem
-from statmech_attention.theory.rows import Reduced
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
 
@@ -141,6 +139,6 @@ def _deviation(architecture) -> Float[Array, " coordinates"]:
 
 def _log_evidence(problem: Problem, point) -> Float[Array, ""]:
     r"""$-\frac N2 (S(U) - S_0) - \frac P2 \ln 2\pi$ at a point; stages of infinite width stay at the prior."""
-    energy = feature_energy(Reduced(kernel_inputs(problem.attentioned), problem.labels.reshape(-1)), problem)
+    energy = feature_energy(problem, problem)
     action = Action.of(energy, problem.architecture, full_rank(problem.architecture))
     return -action.half(point) - 0.5 * problem.labels.size * np.log(2 * np.pi)
