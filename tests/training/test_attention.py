@@ -8,7 +8,8 @@ from jax.flatten_util import ravel_pytree
 
 import statmech_attention as sma
 from statmech_attention.sampling import attention_posterior
-from statmech_attention.theory.coordinates import full_rank, point_of
+from statmech_attention.sampling.attention import _Law
+from statmech_attention.theory.coordinates import full_rank, order_one, point_of
 from statmech_attention.training import attention, learn_attention
 
 TOKENS, FEATURES, DIMENSION, HEADS = 4, 3, 2, 2
@@ -69,6 +70,29 @@ def test_the_gradient_is_that_of_the_evidence(examples, width):
     np.testing.assert_allclose(value, moved(0.0), rtol=1e-12)
     slope = (moved(1e-5) - moved(-1e-5)) / 2e-5
     np.testing.assert_allclose(ravel_pytree(gradient)[0] @ direction, slope, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("width", [(20, 5, 8), jnp.inf], ids=str)
+def test_the_sampled_density_is_that_of_the_action_at_variances_that_are_learned(width):
+    problem_of = network(*task(6), width, 2)
+    theta = start(1) | {"heat": jnp.asarray(-1.0), "spread": jnp.asarray(0.3)}
+    law = _Law(problem_of, log_prior, None, problem_of(theta | {"spread": jnp.asarray(0.0)}))
+    random, problem = np.random.default_rng(3), problem_of(theta)
+    position = {
+        name: array if name in theta else random.normal(size=array[0].shape)
+        for name, array in law.starts(theta, 1).items()
+    }
+    record, factors = law.record(position, None, None), full_rank(problem.architecture)
+    overlaps = [record[stage.variable] for stage in problem.attentioned.chain.stages]
+    wanted = 0.5 * problem.examples * sma.theory.energy(problem, overlaps[0]) - log_prior(theta)
+    if width == jnp.inf:
+        gp = sma.theory.gp_order_parameters(layers=problem.layers, variance=problem.variance)
+        np.testing.assert_allclose(overlaps[0], gp[0], rtol=1e-12)
+    else:
+        physics = {"layers": problem.layers, "width": width, "variance": problem.variance}
+        entropy, least = sma.theory.entropy(overlaps, **physics), (4 * 20 + 2 * 5 + 8) / 20
+        wanted += 0.5 * 20 * (entropy - least) + order_one(point_of(overlaps, factors), factors)
+    np.testing.assert_allclose(law.potential(position, None, None), wanted, rtol=1e-10)
 
 
 @pytest.mark.parametrize("examples, width", [(20, 10), (40, 1000), (20, jnp.inf)], ids=str)

@@ -9,6 +9,7 @@ at any width, without a saddle point. At infinite width $U$ is known.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -22,8 +23,10 @@ from statmech_attention.checks import Key
 from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._chains import SamplerSettings, nuts, run, with_warmup
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
-from statmech_attention.theory import Problem, energy, gp_order_parameters, kernel_regression
-from statmech_attention.theory.coordinates import half_entropy, order_one, order_parameters, prior_deviations
+from statmech_attention.theory import Problem, kernel_regression
+from statmech_attention.theory.coordinates import full_rank, order_parameters, prior_deviations
+from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.problem import need_examples, need_problem
 
 _POINT = "point of the order parameters"
@@ -70,37 +73,31 @@ class _Law:
     r"""Minus the logarithm of $p(\theta, U | D)$, in coordinates of $U$ of variance about one under the prior."""
 
     def __init__(self, problem_of, log_prior, test_of, first: Problem):
-        self.problem_of, self.log_prior, self.test_of, self.first = problem_of, log_prior, test_of, first
-        self.factors = bartlett(first.architecture) if all(map(np.isfinite, first.width)) else None
-        if self.factors is not None:
-            self.widths = jnp.array(first.architecture.stage_widths, float)
-            self.scale = prior_deviations(self.widths, self.factors)
+        self.problem_of, self.log_prior, self.test_of = problem_of, log_prior, test_of
+        architecture, self.finite = first.architecture, all(map(np.isfinite, first.width))
+        self.factors = bartlett(architecture) if self.finite else full_rank(architecture)
+        self.scale = prior_deviations(jnp.array(architecture.stage_widths, float), self.factors)
 
     def starts(self, theta: dict, chains: int) -> dict:
-        if self.factors is None:
-            return theta
-        return {**theta, _POINT: jnp.zeros((chains, self.factors.coordinates))}
+        return theta | ({_POINT: jnp.zeros((chains, self.factors.coordinates))} if self.finite else {})
 
     def potential(self, position, data, static):
-        theta, problem, overlaps = self._parts(position)
-        total = 0.5 * problem.examples * energy(problem, overlaps[0]) - self.log_prior(theta)
-        if self.factors is None:
-            return total
-        point = self.scale * position[_POINT]
-        return total + half_entropy(point, self.widths, self.factors) + order_one(point, self.factors)
+        theta, _, action, point = self._parts(position)
+        return action.potential(point) - self.log_prior(theta)
 
     def record(self, position, data, static):
-        theta, problem, overlaps = self._parts(position)
-        record = theta | named_overlaps(overlaps, self.first.attentioned.chain.stages)
+        theta, problem, action, point = self._parts(position)
+        overlaps = order_parameters(point, action.factors)
+        record = theta | named_overlaps(overlaps, action.factors.stages)
         if self.test_of is not None:
             given = kernel_regression(problem, overlaps[0]).predict(self.test_of(theta))
             record |= {"output": given.mean, "output_variance": given.variance}
         return record
 
     def _parts(self, position):
-        """$\\theta$, its problem, and the order parameters."""
+        """$\\theta$, its problem and action, and the point of the order parameters: zero, if they are known."""
         theta = {name: array for name, array in position.items() if name != _POINT}
         problem = self.problem_of(theta)
-        if self.factors is None:
-            return theta, problem, gp_order_parameters(layers=problem.layers, variance=problem.variance)
-        return theta, problem, order_parameters(self.scale * position[_POINT], self.factors)
+        factors = replace(self.factors, variances=problem.architecture.stage_variances)
+        action = Action.of(feature_energy(problem, problem), problem.architecture, factors)
+        return theta, problem, action, self.scale * position.get(_POINT, 0.0)
