@@ -28,12 +28,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.installed import need
-
-need("train", "learn_attention")
-
-import optax
-
 from statmech_attention import checks
 from statmech_attention.theory.coordinates import full_rank, order_parameters, prior_deviations
 from statmech_attention.theory.evidence import log_evidence
@@ -42,6 +36,7 @@ from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
+from statmech_attention.training.weights import descent
 
 
 @dataclass(frozen=True)
@@ -112,22 +107,13 @@ def _climb(theta, data, rate, *, problem_of, log_prior, steps: int):
     architecture = need_examples(first, "attention that is learned").architecture
     deviation = _deviation(architecture)
 
-    def value(both):
+    def loss(both):
         theta, point = both
         prior = 0.0 if log_prior is None else log_prior(theta)
-        return _log_evidence(problem_of(theta, *data), deviation * point) + prior
+        return -_log_evidence(problem_of(theta, *data), deviation * point) - prior
 
-    optimiser = optax.adam(optax.cosine_decay_schedule(rate, steps))
-
-    def step(state, _):
-        both, internal = state
-        now, slopes = jax.value_and_grad(value)(both)
-        updates, internal = optimiser.update(jax.tree.map(jnp.negative, slopes), internal)
-        return (optax.apply_updates(both, updates), internal), now
-
-    both = theta, jnp.zeros_like(deviation)
-    ((theta, point), _), values = jax.lax.scan(step, (both, optimiser.init(both)), None, length=steps)
-    return theta, deviation * point, values
+    (theta, point), losses = descent(loss, (theta, jnp.zeros_like(deviation)), rate, steps)
+    return theta, deviation * point, -losses
 
 
 def _deviation(architecture) -> Float[Array, " coordinates"]:

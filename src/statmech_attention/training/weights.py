@@ -1,17 +1,13 @@
 """Gradient descent on all weights of (8) with fixed attention, in path form (5): the posterior's mode."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
-
-from statmech_attention.installed import need
-
-need("train", "train_weights")
-
 import optax
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
@@ -66,14 +62,20 @@ def _descended(white: Weights, inputs, labels, temperature, steps: int, variance
         away = forward_paths(scaled(white, variances), inputs) - labels
         return 0.5 * jnp.sum(away**2) / temperature + 0.5 * optax.tree.norm(white, squared=True)
 
-    optimiser = optax.adam(optax.cosine_decay_schedule(_RATE, steps))
-
-    def step(state, _):
-        white, internal = state
-        value, gradient = jax.value_and_grad(objective)(white)
-        updates, internal = optimiser.update(gradient, internal)
-        return (optax.apply_updates(white, updates), internal), value
-
-    (white, _), values = jax.lax.scan(step, (white, optimiser.init(white)), None, length=steps)
+    white, values = descent(objective, white, _RATE, steps)
     left = optax.tree.norm(jax.grad(objective)(white)) / optax.tree.norm(white)
     return TrainedWeights(scaled(white, variances), values, left)
+
+
+def descent(function: Callable[[Any], Array], start: Any, rate, steps: int) -> tuple[Any, Float[Array, " steps"]]:
+    """Where Adam ends, at a rate that falls to zero along a cosine, and the function's value before every step."""
+    optimiser = optax.adam(optax.cosine_decay_schedule(rate, steps))
+
+    def step(state, _):
+        point, internal = state
+        value, gradient = jax.value_and_grad(function)(point)
+        updates, internal = optimiser.update(gradient, internal)
+        return (optax.apply_updates(point, updates), internal), value
+
+    (point, _), values = jax.lax.scan(step, (start, optimiser.init(start)), None, length=steps)
+    return point, values
