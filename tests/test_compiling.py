@@ -23,7 +23,7 @@ def test_quick_jit_works_within_every_transformation(optimised):
 
 def test_quick_jit_has_its_own_options_unless_another_function_is_traced(optimised, monkeypatch):
     monkeypatch.setattr(compiling, "_OPTIONS", {"no_such_option": True})
-    quick = quick_jit(jnp.sin)
+    quick = quick_jit()(jnp.sin)
     with pytest.raises(Exception, match="no_such_option"):
         quick(0.3)
     for traced in (jax.jit(quick), jax.jit(lambda _: quick(0.3)), lambda x: jax.vmap(quick)(jnp.full(1, x))[0]):

@@ -47,19 +47,6 @@ def axes_or_new(axes, **size):
     return plt.subplots(**size)[1] if axes is None else axes
 
 
-def powers_of_ten(axis) -> None:
-    """Put ticks at 1 and 3 times the powers of ten of a logarithmic axis, written out."""
-    axis.set_major_locator(LogLocator(subs=(1, 3)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_locator(NullLocator())
-
-
-def without_frame(axes) -> None:
-    """Remove spines and ticks, around a matrix of colours."""
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-
-
 def path_name(path: Sequence[int] | np.ndarray) -> str:
     """Return a path's name, its heads counted from 1: "1→2" for heads (0, 1)."""
     return "→".join(str(int(head) + 1) for head in path)
@@ -91,7 +78,8 @@ def order_parameter(
     axes = axes_or_new(axes, figsize=(3.6, 3.2))
     limit = np.abs(matrix).max() or 1.0 if limit is None else limit
     axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
-    without_frame(axes)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
     named = names if len(names) <= _NAMED else []
     axes.set_xticks(range(len(named)), named, rotation=90 if len(named) > 4 else 0, fontsize=9)
     axes.set_yticks(range(len(named)), named, fontsize=9)
@@ -129,7 +117,9 @@ def against_width(
     axes.fill_between(widths[order], (mean - error)[order], (mean + error)[order], color=colour, alpha=0.2, linewidth=0)
     axes.update_datalim([(width, 0.0) for width in widths], updatey=False)  # the axis has them where no value is known
     axes.set(xscale="log", xlabel="width $N$")
-    powers_of_ten(axes.xaxis)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
     return axes
 
 

@@ -51,13 +51,15 @@ def test_the_order_of_heads_is_that_of_the_slopes_of_the_energy():
 
 
 @pytest.mark.parametrize(("narrower", "found"), [(None, ["prior", "narrow"]), (2.0, ["prior"])])
-def test_the_narrower_network_is_narrow_enough_to_leave_the_branch_of_the_prior(narrower, found):
+def test_the_narrower_network_is_narrow_enough_to_leave_the_branch_of_the_prior(narrower, found, monkeypatch):
     model = SolvableModel(
         [[1, 0.999], [0.999, 1]], [0.5, 0.0], examples=100, features=400, width=20.0, temperature=0.05
     )
-    problem, given = model.sample(jax.random.key(0), 2)[0], {} if narrower is None else {"narrower": narrower}
+    problem = model.sample(jax.random.key(0), 2)[0]
+    if narrower is not None:
+        monkeypatch.setattr("statmech_attention.theory.starts.NARROWER", narrower)
 
     def two(problem, factors):
-        return [one for one in starts(problem, factors, **given) if one.name in ("prior", "narrow")]
+        return [one for one in starts(problem, factors) if one.name in ("prior", "narrow")]
 
     assert [one.start for one in search(problem, two)] == found

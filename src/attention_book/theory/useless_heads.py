@@ -74,7 +74,7 @@ def useless_heads(depth: int) -> Callable:
         accuracies = right(u[-leaves:]), right(jnp.ones(leaves))
         return *accuracies, u[-leaves], found.value, u, found.outcome
 
-    function = quick_jit(jax.vmap(one_network))
+    function = quick_jit()(jax.vmap(one_network))
 
     def run(load, heads, gamma, heat, squared_signal=4.0, start=None):
         numbers = (load, heads, gamma, heat, squared_signal)

@@ -77,19 +77,12 @@ def simulate(
     rings = rings_of(initial_window(model) if window is None else window, many)
     tables, counts = model.patterns.words(), jnp.ones(model.patterns.sites)  # columns, and how many sites have each
     if "words" not in keep:
-        tables, counts = _groups(tables)
+        first, place = distinct_columns(tables.reshape(-1, tables.shape[2]))
+        tables, counts = tables[..., first], jnp.asarray(np.bincount(place), float)
     rings, kept = _simulate(laws_of(many), rings, tables, counts * copies, key, steps=steps, keep=keep)
     kept = {name: jnp.moveaxis(part, -1, 0) for name, part in kept.items()}
     words = kept.pop("words", None)
     return Simulation(Overlaps(**kept), window_of(rings, many), words)
-
-
-def _groups(
-    tables: Float[Array, "4 features sites"],
-) -> tuple[Float[Array, "4 features groups"], Float[Array, " groups"]]:
-    """Return the distinct columns of all words, and the number of sites of each."""
-    first, place = distinct_columns(tables.reshape(-1, tables.shape[2]))
-    return tables[..., first], jnp.asarray(np.bincount(place), float)
 
 
 @jax.jit(static_argnames=("steps", "keep"))

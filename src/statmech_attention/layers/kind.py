@@ -93,9 +93,12 @@ class Kind(ABC):
     def value_matrices(self) -> int:
         """Number of Gaussian matrices: the seeds that are not kept."""
 
-    @abstractmethod
     def mixing(self, deviation: float) -> Float[np.ndarray, "branches seeds"]:
-        r"""$M$, with the standard deviation $\sigma_l$ of the values in it; a kept seed comes first and without it."""
+        r"""$M$, with the standard deviation $\sigma_l$ of the values in it; a kept seed comes first and without it.
+
+        Here every branch is a seed of its own.
+        """
+        return np.diag([1.0] * self.keeps + [deviation] * self.value_matrices)
 
     @property
     def seeds(self) -> int:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import jax.numpy as jnp
-import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.layers.kind import Layer, Narrow, Readout, root
@@ -59,9 +58,6 @@ class Heads(Layer):
     def value_matrices(self):
         return self.count
 
-    def mixing(self, deviation):
-        return deviation * np.eye(self.count)
-
     @property
     def branch_heads(self):
         return tuple(range(self.count))
@@ -107,9 +103,6 @@ class SkipHeads(Heads):
     least = 0
     divisor = 1
 
-    def mixing(self, deviation):
-        return np.diag([1.0] + [deviation] * self.count)
-
     @property
     def branch_heads(self):
         return (-1, *range(self.count))
@@ -135,9 +128,6 @@ class Linear(Layer):
     gains = (1.0,)
     divisor = 1
 
-    def mixing(self, deviation):
-        return np.array([[deviation]])
-
     def forward(self, values, hidden, matrix):
         return jnp.einsum("mn,etn->etm", values[0], hidden) / root(values.shape[2])
 
@@ -152,9 +142,6 @@ class OneOutput(Readout):
     value_matrices = 1
     axes = ()
     shorthand = ()
-
-    def mixing(self, deviation):
-        return np.array([[deviation]])
 
 
 @dataclass(frozen=True)
@@ -176,9 +163,6 @@ class Outputs(Readout):
     @property
     def value_matrices(self):
         return self.count
-
-    def mixing(self, deviation):
-        return deviation * np.eye(self.count)
 
     @property
     def axes(self):

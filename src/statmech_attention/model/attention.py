@@ -172,7 +172,7 @@ def chain_and_matrices(inputs, attention, layers=None, layout: str = "key_query"
     return chain, tuple(next(left) if count else None for count in chain.heads)
 
 
-@quick_jit
+@quick_jit()
 def _matrices(attention, inputs, allowed):
     """The softmax over keys of every layer, the bias added before the mask."""
     matrices = []

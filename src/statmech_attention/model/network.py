@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -76,12 +75,12 @@ def sample_weights(
     return Weights(projection, values, drawn(keys[-1], (widths[-1], *chain.readout.axes), scales[-1]))
 
 
-@partial(jax.jit, static_argnames="power")
-def scaled(weights: Weights, variances, power: int = 1) -> Weights:
-    """Every array times its standard deviation, or divided by it with a power of -1."""
+@jax.jit
+def scaled(weights: Weights, variances) -> Weights:
+    """Every array times its standard deviation."""
     arrays, shape = jax.tree.flatten(weights)
     pairs = zip(variances, arrays, strict=True)
-    return jax.tree.unflatten(shape, [variance ** (power / 2) * array for variance, array in pairs])
+    return jax.tree.unflatten(shape, [variance**0.5 * array for variance, array in pairs])
 
 
 def forward(

@@ -46,20 +46,19 @@ def without_head(attentioned: AttentionedInputs, head: int) -> AttentionedInputs
     return AttentionedInputs(attentioned.values[:, left] * jnp.asarray(factors)[None, :, None], smaller)
 
 
-def head_evidence(problem: Problem, *, tolerance: float = 1e-8) -> HeadEvidence:
+def head_evidence(problem: Problem) -> HeadEvidence:
     r"""$\frac N2 [(S^* - S_0)_{\text{without } (l,h)} - (S^* - S_0)]$ for every head, with a new saddle point each.
 
     Args:
         problem: a `Problem` with width and temperature.
-        tolerance: as in `solve`. The error of the evidence is quadratic in the gradient.
 
     Raises:
         ValueError, NotConverged: as `solve`.
     """
-    whole, without, chain = solve(problem, tolerance=tolerance), [], problem.attentioned.chain
+    whole, without, chain = solve(problem), [], problem.attentioned.chain
     for head in range(sum(chain.heads)):
         smaller = problem.replace(attentioned=without_head(problem.attentioned, head))
         start = order_parameters_on(whole.order_parameters, chain, chain.keep(kept_heads([head], layers=chain))[1])
-        without.append(solve(smaller, start=start, tolerance=tolerance))
+        without.append(solve(smaller, start=start))
     lost = np.array([float(log_evidence(whole) - log_evidence(solution)) for solution in without])
     return HeadEvidence(lost, whole, tuple(without))

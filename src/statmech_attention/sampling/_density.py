@@ -56,7 +56,7 @@ def posterior_density(problem: Problem, factors: FactorShapes) -> Posterior:
     return Posterior(action, replace(search, factors=factors) if dense else None)
 
 
-@quick_jit
+@quick_jit()
 def laplace(data: Posterior, start: Float[Array, " coordinates"], weight, precision) -> tuple[Laplace, Array]:
     """Newton steps to a mode at this weight of the labels, the Hessian there, and whether it was reached."""
     derivatives = _own_derivatives if data.search is None else _derivatives_of_search

@@ -74,7 +74,7 @@ def corrected(solution: Solution, *, test: AttentionedInputs | ArrayLike | None 
     return result._replace(prediction=Prediction(*(by_output(values, inputs) for values in result.prediction)))
 
 
-@quick_jit
+@quick_jit()
 def _corrected(point, action: Action, kernels: CrossKernels | None) -> Corrected:
     slope = jax.grad(action.half)
 

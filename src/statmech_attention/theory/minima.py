@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, order_parameters_on
 from statmech_attention.theory.coordinates import FactorShapes, full_rank, order_parameters, point_of
 from statmech_attention.theory.minimum import ActionMinimum, minimise
@@ -16,7 +14,7 @@ from statmech_attention.theory.prepared import prepared
 from statmech_attention.theory.problem import Problem, need_problem, warn_of_large_labels
 from statmech_attention.theory.saddle_point import check_options, solution_of
 from statmech_attention.theory.solution import Solution, raise_unless_converged
-from statmech_attention.theory.starts import NARROWER, Start, axes_of_outputs, order_of_heads, starts
+from statmech_attention.theory.starts import Start, axes_of_outputs, order_of_heads, starts
 from statmech_attention.theory.trust_region import Outcome
 
 _ROUGH = 1e-5  # tolerance of the search; the minima that differ are then solved with the tolerance asked for
@@ -35,7 +33,6 @@ class _End(NamedTuple):
 def minima(
     problem: Problem,
     *,
-    narrower: float = NARROWER,
     tolerance: float = 1e-8,
     max_steps: int = 200,
     method: str = "auto",
@@ -58,7 +55,6 @@ def minima(
 
     Args:
         problem: a `Problem` with width and temperature.
-        narrower: the factor by which the narrower network is narrower.
         tolerance, max_steps, method: as in `solve`.
 
     Returns:
@@ -73,8 +69,7 @@ def minima(
     problem = need_problem(problem, "width", "temperature")
     check_options(tolerance, max_steps, method)
     warn_of_large_labels(problem)
-    narrower = checks.positive("narrower", narrower)
-    return search(problem, partial(starts, narrower=narrower), tolerance, max_steps, method)
+    return search(problem, starts, tolerance, max_steps, method)
 
 
 def search(

@@ -40,13 +40,13 @@ class Start(NamedTuple):
     weight: float = 1.0
 
 
-def starts(problem: Problem, factors: FactorShapes, narrower: float = NARROWER) -> list[Start]:
+def starts(problem: Problem, factors: FactorShapes) -> list[Start]:
     """The prior, a narrower network, directions that carry labels, and four random points, always the same ones."""
     prior = np.zeros(factors.coordinates)
     raised = [Start("labels", point) for point in _along_labels(problem, factors)]
     normals = np.random.default_rng(0).normal(size=(len(_RANDOM), factors.coordinates))
     scattered = [Start("random", size * normal) for size, normal in zip(_RANDOM, normals, strict=True)]
-    return [Start("prior", prior), Start("narrow", prior, narrower), *raised, *scattered]
+    return [Start("prior", prior), Start("narrow", prior, NARROWER), *raised, *scattered]
 
 
 def _along_labels(problem: Problem, factors: FactorShapes) -> Iterator[Float[np.ndarray, " coordinates"]]:
@@ -98,7 +98,7 @@ def _raised(added: Float[np.ndarray, "columns columns"], factors: FactorShapes) 
     return np.pad(lowest, (0, factors.coordinates - len(lowest)))
 
 
-@quick_jit
+@quick_jit()
 def _prior_branches(factors: FactorShapes) -> Float[Array, "rows columns"]:
     r"""$B$ of the lowest stage at the prior, $U^{(1)} = B F F^\top B^\top$."""
     _, *above = order_parameter_factors(jnp.zeros(factors.coordinates), factors)
