@@ -113,7 +113,7 @@ class SolvableModel:
         architecture = Architecture.of((covariance.shape[0],) if layers is None else layers, width, variance)
         chain = architecture.chain
         if chain.outputs != 1 or chain.readout.axes:
-            raise ValueError(f"layers: wanted one output, got {architecture.layers}. Leave Outputs out.")
+            raise ValueError(f"layers: wanted one output, got {architecture.chain.shorthand}. Leave Outputs out.")
         checks.same("noise", "rows", covariance.shape[0], "paths of the layers", chain.paths)
         checks.same("signal", "columns", strength.shape[1], "paths", chain.paths)
         if common.shape != strength.shape:
@@ -121,7 +121,7 @@ class SolvableModel:
         numbers = {"examples": examples, "features": features, "temperature": temperature}
         found = [checks.positive(name, number) for name, number in numbers.items()]
         self._set(covariance, strength, common, *found[:2], architecture.widths, found[2], architecture.variances)
-        object.__setattr__(self, "layers", architecture.layers)
+        object.__setattr__(self, "layers", architecture.chain.shorthand)
 
     @classmethod
     def of(cls, problem: Problem) -> "SolvableModel":

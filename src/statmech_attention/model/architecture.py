@@ -41,11 +41,6 @@ class Architecture:
         return cls(chain, widths, variances(variance, len(chain.layers)))
 
     @property
-    def layers(self) -> tuple:
-        """The chain as `layers` writes it."""
-        return self.chain.shorthand
-
-    @property
     def stage_widths(self) -> tuple:
         """The width of every stage: $N_l$, or $d$ of an inner one."""
         return tuple(stage.kind.inner if stage.inner else self.widths[stage.place] for stage in self.chain.stages)

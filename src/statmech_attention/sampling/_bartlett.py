@@ -76,7 +76,7 @@ def order_parameters_of_normals(
     From $A_1, .., A_{L+1}$, each `(partial paths, rank)`, and the $C_h$ of inner stages.
     """
     chain, end = [jnp.ones((1, 1))], point.shape[0]
-    shapes = zip(factors.stages, widths, factors.blocks, factors.sizes, factors.ranks, factors.kept, strict=True)
+    shapes = zip(factors.chain.stages, widths, factors.blocks, factors.sizes, factors.ranks, factors.kept, strict=True)
     for number, (stage, width, blocks, size, rank, kept) in reversed(list(enumerate(shapes))):
         start = end - width * blocks * (size - kept)
         numbers = point[start:end].reshape(blocks, size - kept, width) / np.sqrt(width)

@@ -88,7 +88,7 @@ class _Law:
     def record(self, position, data, static):
         theta, problem, action, point = self._parts(position)
         overlaps = order_parameters(point, action.factors)
-        record = theta | named_overlaps(overlaps, action.factors.stages)
+        record = theta | named_overlaps(overlaps, action.factors.chain.stages)
         if self.test_of is not None:
             given = kernel_regression(problem, overlaps[0]).predict(self.test_of(theta))
             record |= {"output": given.mean, "output_variance": given.variance}

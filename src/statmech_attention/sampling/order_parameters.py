@@ -101,7 +101,7 @@ def _whitened(position, data: tuple[Action, Laplace]):
 def _record(position, data: tuple[Action, Laplace]) -> dict:
     action, gaussian = data
     overlaps = order_parameters_at(gaussian.mode + gaussian.root @ position, action.factors)
-    return named_overlaps(overlaps, action.factors.stages)
+    return named_overlaps(overlaps, action.factors.chain.stages)
 
 
 _TURN = 0.5 * math.pi  # of a trajectory: under the prior it forgets where it was
@@ -153,6 +153,6 @@ def _functions(widths: tuple[int, ...]):
         return 0.5 * labels.held(order_parameters_of_normals(point, widths, factors)[0])
 
     def record(point, data):
-        return named_overlaps(order_parameters_of_normals(point, widths, data[1]), data[1].stages)
+        return named_overlaps(order_parameters_of_normals(point, widths, data[1]), data[1].chain.stages)
 
     return energy, record

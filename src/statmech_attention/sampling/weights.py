@@ -74,7 +74,8 @@ def weights_posterior(
 
 def _potential(position: dict, data: WeightPosterior, keep_weights: bool):
     """$-\\ln p$ of standard normal sites and labels, all constants included."""
-    misfit = data.labels - _flat_outputs(_weights(position, data), data)
+    vectors = jnp.moveaxis(path_vectors(_weights(position, data), data.inputs), -1, 1)
+    misfit = data.labels - data.flat @ vectors.reshape(data.flat.shape[1], *vectors.shape[2:])
     size = sum(site.size for site in position.values())
     squares = sum(jnp.sum(site**2) for site in position.values()) + jnp.sum(misfit**2) / data.temperature
     return 0.5 * (squares + size * math.log(2 * math.pi) + misfit.size * jnp.log(2 * math.pi * data.temperature))
@@ -111,12 +112,6 @@ def _prior_weights(key, chains: int, features: int, chain: Chain, widths: tuple[
     draw = partial(sample_weights, layers=chain, width=widths, features=features)
     # One after the other: drawn side by side they take four times as long to compile.
     return jax.lax.map(lambda chain_key: draw(key=chain_key), jax.random.split(key, chains))
-
-
-def _flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "examples *outputs"]:
-    """The outputs (5) on the training inputs, as `forward_paths`."""
-    vectors = jnp.moveaxis(path_vectors(weights, posterior.inputs), -1, 1)
-    return posterior.flat @ vectors.reshape(posterior.flat.shape[1], *vectors.shape[2:])
 
 
 def named(weights: Weights) -> dict:

@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
-from statmech_attention.layers.chains import Chain, Stage
+from statmech_attention.layers.chains import Chain
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.kernels import check_semi_definite
 
@@ -69,19 +69,14 @@ class FactorShapes:
         return tuple(np.tile(np.arange(kept, rank), blocks) for blocks, rank, kept in shapes)
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
-        """Stages of the chain."""
-        return self.chain.stages
-
-    @property
     def blocks(self) -> tuple[int, ...]:
         """Number of factors side by side per stage: 1, or one per value matrix of an inner stage."""
-        return tuple(stage.kind.value_matrices if stage.inner else 1 for stage in self.stages)
+        return tuple(stage.kind.value_matrices if stage.inner else 1 for stage in self.chain.stages)
 
     @property
     def outer(self) -> np.ndarray:
         """Numbers of the stages that are not inner ones: those whose widths are $N_1, .., N_{L+1}$."""
-        return np.array([number for number, stage in enumerate(self.stages) if not stage.inner])
+        return np.array([number for number, stage in enumerate(self.chain.stages) if not stage.inner])
 
     def free_entries(self, stage: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Where a factor is free, in a point's order: places on the diagonal; rows and columns of those below it."""
@@ -92,7 +87,7 @@ class FactorShapes:
 
     def scaled(self, stage: int, seeds: Float[Array, "seeds rows columns"]):
         r"""The seeds of a stage times $\sigma_l$, but for a kept one."""
-        _, kind, inner = self.stages[stage]
+        _, kind, inner = self.chain.stages[stage]
         scaled = jnp.sqrt(self.variances[1 + stage]) * seeds
         return jnp.concatenate([seeds[:1], scaled[1:]]) if kind.keeps and not inner else scaled
 
@@ -144,7 +139,7 @@ def factors_of_entries(free: Float[Array, " coordinates"], factors: FactorShapes
 def triangles(free: Float[Array, " coordinates"], factors: FactorShapes) -> list[Float[Array, "*blocks rows columns"]]:
     """The triangular factors $F_1, .., F_{L+1}$ of the free entries; an inner stage has one for each block."""
     triangular, start = [], 0
-    for number, (stage, (diagonals, below)) in enumerate(zip(factors.stages, factors.counts, strict=True)):
+    for number, (stage, (diagonals, below)) in enumerate(zip(factors.chain.stages, factors.counts, strict=True)):
         size, rank, kept = factors.sizes[number], factors.ranks[number], factors.kept[number]
         diagonal, rows, columns = factors.free_entries(number)
         blocks = factors.blocks[number]
@@ -161,7 +156,7 @@ def triangles(free: Float[Array, " coordinates"], factors: FactorShapes) -> list
 
 def branch_rows(stage: int, above: list, factors: FactorShapes) -> Float[Array, "*one branches seeds"]:
     r"""Left factor of $F$: $M_l \otimes A_{l+1}$ with the deviations of the values, if there is no inner stage."""
-    _, kind, inner = factors.stages[stage]
+    _, kind, inner = factors.chain.stages[stage]
     if inner:
         return factors.scaled(stage, above[0][None])
     deviations = factors.scaled(stage, jnp.ones((kind.seeds, 1, 1))).reshape(-1)
@@ -295,7 +290,7 @@ def point_of(order_parameters, factors: FactorShapes, name: str = "order_paramet
         for number, misfit in reversed(list(enumerate(np.asarray(misfits)))):
             if not misfit < _LARGEST_MISFIT:
                 wanted = "one of a network of these layers" if np.isfinite(misfit) else "a positive definite matrix"
-                raise ValueError(f"{name}[{number}]: wanted {wanted}, got another {factors.stages[number].name}.")
+                raise ValueError(f"{name}[{number}]: wanted {wanted}, got another {factors.chain.stages[number].name}.")
     return point
 
 
@@ -319,11 +314,11 @@ def _point_and_misfits(overlaps: list, factors: FactorShapes):
 def _checked(order_parameters, factors: FactorShapes, given: str) -> list:
     """Validate types, sizes and symmetry; return the order parameters as matrices."""
     partial, outputs = factors.chain.partial_paths, factors.chain.readout.axes
-    names = ", ".join(stage.name for stage in factors.stages)
-    if not isinstance(order_parameters, (tuple, list)) or len(order_parameters) != len(factors.stages):
-        raise ValueError(f"{given}: wanted a tuple of {len(factors.stages)}, {names}, got another object.")
+    names = ", ".join(stage.name for stage in factors.chain.stages)
+    if not isinstance(order_parameters, (tuple, list)) or len(order_parameters) != len(factors.chain.stages):
+        raise ValueError(f"{given}: wanted a tuple of {len(factors.chain.stages)}, {names}, got another object.")
     overlaps = []
-    for number, (value, stage) in enumerate(zip(order_parameters, factors.stages, strict=True)):
+    for number, (value, stage) in enumerate(zip(order_parameters, factors.chain.stages, strict=True)):
         name, size = f"{given}[{number}]", partial[stage.place + stage.inner]
         if stage.place == len(partial) - 1 and not outputs:
             value = checks.array(name, value, "", double=True)[None, None]

@@ -66,10 +66,6 @@ class Action:
         weight = jnp.asarray(1 / jnp.asarray(architecture.unit, float), float)
         return cls(energy, factors, weight, shares, jnp.where(finite, widths, 0.0), finite.astype(float))
 
-    def at_width(self, architecture: Architecture) -> "Action":
-        """The same at other widths."""
-        return Action.of(self.energy, architecture, self.factors)
-
     def at_temperature(self, temperature) -> "Action":
         """The same at another temperature."""
         return replace(self, energy=replace(self.energy, temperature=temperature))  # type: ignore[type-var]

@@ -132,7 +132,7 @@ def _from_wide_to_narrow(
             if known and farther and widest[place] < widest[near] < widest[farther[0]] < np.inf:
                 share = np.log(widest[near] / widest[place]) / np.log(widest[farther[0]] / widest[near])
                 points = points + share * (points - minima[farther[0]].minimum.point)
-        there = action.at_width(architectures[place])
+        there = Action.of(action.energy, architectures[place], action.factors)
         row = [
             minimise(there.at_temperature(temperature), point, *options, dense)
             for temperature, point in zip(temperatures, points, strict=True)
