@@ -92,9 +92,9 @@ def _list(notebooks, chapters: list[str]) -> None:
         print(chapter)
         if not parameters:
             print("  takes no parameters")
-        for one in parameters.values():
-            text = ", ".join(filter(None, (one.help, one.allowed_text)))
-            print(f"  {one.name:<18} {one.type:<12} {one.default!s:<18} {text}".rstrip())
+        for parameter in parameters.values():
+            text = ", ".join(filter(None, (parameter.help, parameter.allowed_text)))
+            print(f"  {parameter.name:<18} {parameter.type:<12} {parameter.default!s:<18} {text}".rstrip())
         print()
 
 

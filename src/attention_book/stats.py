@@ -30,21 +30,21 @@ class Interval:
         count, mean = len(values), values.mean(axis=0)
         error = np.std(values, axis=0, ddof=1) / math.sqrt(count) if count > 1 else np.full_like(mean, math.nan)
         half = stats.t.ppf((1 + LEVEL) / 2, max(count - 1, 1)) * error
-        found = (mean, error, mean - half, mean + half)
-        return cls(*found) if np.ndim(mean) else cls(*map(float, found))
+        numbers = (mean, error, mean - half, mean + half)
+        return cls(*numbers) if np.ndim(mean) else cls(*map(float, numbers))
 
     @classmethod
-    def paired(cls, one, other, axis: int | None = None) -> "Interval":
-        """Mean of `one - other`, unit by unit."""
-        return cls.of(np.asarray(one, float) - np.asarray(other, float), axis)
+    def paired(cls, first, second, axis: int | None = None) -> "Interval":
+        """Mean of `first - second`, unit by unit."""
+        return cls.of(np.asarray(first, float) - np.asarray(second, float), axis)
 
     @classmethod
     def between(cls, some, others) -> "Interval":
         """Mean of some units minus that of other units, with Welch's interval."""
-        found = stats.ttest_ind(some, others, equal_var=False)
-        ends = found.confidence_interval(LEVEL)
+        test = stats.ttest_ind(some, others, equal_var=False)
+        ends = test.confidence_interval(LEVEL)
         apart = float(np.mean(some) - np.mean(others))
-        return cls(apart, abs(apart / float(found.statistic)), float(ends.low), float(ends.high))
+        return cls(apart, abs(apart / float(test.statistic)), float(ends.low), float(ends.high))
 
     @classmethod
     def share(cls, count: int, total: int) -> "Interval":
@@ -54,9 +54,9 @@ class Interval:
         return cls(share, math.sqrt(share * (1 - share) / total), float(low), float(high))
 
     @classmethod
-    def ranks(cls, one, other, resamples: int = 9999) -> "Interval":
+    def ranks(cls, first, second, resamples: int = 9999) -> "Interval":
         """Spearman's rank correlation over units, with Bonett and Wright's interval, and p by permuting the units."""
-        ranks = [stats.rankdata(values) for values in (one, other)]
+        ranks = [stats.rankdata(values) for values in (first, second)]
         left, right = ((rank - rank.mean()) / (rank.std() * math.sqrt(len(rank))) for rank in ranks)
         correlation, count = float(left @ right), len(left)
         options: dict[str, Any] = {"permutation_type": "pairings", "vectorized": True, "n_resamples": resamples}
@@ -76,7 +76,7 @@ class Interval:
 
     def __getitem__(self, place) -> "Interval":
         """One entry, or some, of an interval of arrays."""
-        value, error, low, high = (np.asarray(one)[place] for one in (self.value, self.error, self.low, self.high))
+        value, error, low, high = (np.asarray(part)[place] for part in (self.value, self.error, self.low, self.high))
         return Interval(value, error, low, high, self.p)
 
     @property

@@ -150,9 +150,9 @@ def encoded_batches(
         # All batches have one shape, for one program; the last one is filled up with its last sentence.
         rows = np.minimum(np.arange(start, start + batch), len(tokens) - 1)
         part = tokens[rows]
-        found = _encoded(encoder, jnp.asarray(part.ids), jnp.asarray(part.mask), chosen, head_gates)
+        encoded = _encoded(encoder, jnp.asarray(part.ids), jnp.asarray(part.mask), chosen, head_gates)
         left = len(tokens) - start
-        yield found if left >= batch else jax.tree.map(lambda values: values[:left], found)  # noqa: B023
+        yield encoded if left >= batch else jax.tree.map(lambda values: values[:left], encoded)  # noqa: B023
 
 
 @partial(jax.jit, static_argnames="layers")

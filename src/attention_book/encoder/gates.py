@@ -42,14 +42,14 @@ def features(encoder: Encoder, tokens: Tokens, readout: str, gates) -> Float[np.
     gates = np.asarray(gates, encoder.words.dtype)
     changed = np.any(gates != 1, axis=2)
     lowest = np.where(changed.any(axis=1), changed.argmax(axis=1), encoder.depth)
-    found = np.zeros((len(gates), len(tokens), encoder.words.shape[1]))
+    readouts = np.zeros((len(gates), len(tokens), encoder.words.shape[1]))
     for places, part in alike(tokens):
         whole = encode(encoder, part, batch=len(part))
         entering = jnp.moveaxis(jnp.concatenate([whole.embeddings[:, None], whole.hidden], axis=1), 1, 0)
         mask = jnp.asarray(part.mask)
         for network, (own, first) in enumerate(zip(gates, lowest, strict=True)):
-            found[network, places] = _read(encoder, entering, mask, own, first, readout=readout)[: len(places)]
-    return found
+            readouts[network, places] = _read(encoder, entering, mask, own, first, readout=readout)[: len(places)]
+    return readouts
 
 
 def taylor_in_encoder(classifier: Classifier, tokens: Tokens, labels) -> Float[np.ndarray, " heads"]:
@@ -60,7 +60,7 @@ def taylor_in_encoder(classifier: Classifier, tokens: Tokens, labels) -> Float[n
     encoder = classifier.encoder
     sums = np.zeros((encoder.depth, encoder.heads))
     kind = encoder.words.dtype
-    weights, intercept = (jnp.asarray(one, kind) for one in classifier.probe[:2])
+    weights, intercept = (jnp.asarray(array, kind) for array in classifier.probe[:2])
     for places, part in alike(tokens):
         own = jnp.asarray(np.resize(labels[places], len(part)), kind)
         ids, mask = jnp.asarray(part.ids), jnp.asarray(part.mask)
@@ -79,7 +79,7 @@ def gates_of(scores, kept: int, encoder: Encoder) -> Float[np.ndarray, "layers h
 
 def lowest_layers(encoder: Encoder, count: int) -> Encoder:
     """The encoder without all layers above the first ones."""
-    return replace(encoder, layers=jax.tree.map(lambda one: one[:count], encoder.layers))
+    return replace(encoder, layers=jax.tree.map(lambda leaf: leaf[:count], encoder.layers))
 
 
 def alike(tokens: Tokens) -> Iterator[tuple[Int[np.ndarray, " places"], Tokens]]:

@@ -92,14 +92,14 @@ def tf_idf(tokens: Tokens, fitted: int) -> Float[np.ndarray, "sentences terms"]:
     r"""Tokens and pairs of neighbours that the first `fitted` sentences have, weighted and of length 1."""
     sentences = [row[1 : size - 1].tolist() for row, size in zip(tokens.ids, tokens.lengths, strict=True)]
     counts = [Counter([*ids, *itertools.pairwise(ids)]) for ids in sentences]
-    having = Counter(term for one in counts[:fitted] for term in one)
+    having = Counter(term for terms in counts[:fitted] for term in terms)
     columns = {term: column for column, term in enumerate(having)}
-    found = np.zeros((len(counts), len(columns)))
-    for row, one in zip(found, counts, strict=True):
-        known = [term for term in one if term in columns]
-        row[[columns[term] for term in known]] = [one[term] for term in known]
-    found *= 1 + np.log((1 + fitted) / (1 + np.array([*having.values()])))
-    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(float).tiny)
+    weights = np.zeros((len(counts), len(columns)))
+    for row, terms in zip(weights, counts, strict=True):
+        known = [term for term in terms if term in columns]
+        row[[columns[term] for term in known]] = [terms[term] for term in known]
+    weights *= 1 + np.log((1 + fitted) / (1 + np.array([*having.values()])))
+    return weights / np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), np.finfo(float).tiny)
 
 
 def encoded_task(
@@ -114,7 +114,7 @@ def encoded_task(
     Features are fitted to the first `fitted` sentences.
     """
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
-    sides = {name: [[one] if np.ndim(one) == 0 else [*one] for one in layers] for name, layers in networks.items()}
+    sides = {name: [[side] if np.ndim(side) == 0 else [*side] for side in layers] for name, layers in networks.items()}
 
     def seen(rows, ready: Callable) -> dict[str, AttentionedInputs]:
         parts: dict[str, list[AttentionedInputs]] = {name: [] for name in networks}
@@ -126,7 +126,7 @@ def encoded_task(
                 parts[name].append(ready(name, _seen_first(part, sides[name])))
         back = np.argsort(np.concatenate(order))
         return {
-            name: AttentionedInputs(jnp.concatenate([one.values for one in each])[back], each[0].layers)
+            name: AttentionedInputs(jnp.concatenate([part.values for part in each])[back], each[0].layers)
             for name, each in parts.items()
         }
 

@@ -52,10 +52,10 @@ def content(name: str) -> bytes:
     """Return the bytes of a file, one of `FILES`; the errors name the remedy."""
     file = FILES[name]
     # Importing the package itself would need torch, and much else that is not used here.
-    found = importlib.util.find_spec(file.package)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(file.package)
+    if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"{name}: the package {file.package} is not installed. Run `{INSTALL}`.")
-    path = Path(found.submodule_search_locations[0], file.path)
+    path = Path(spec.submodule_search_locations[0], file.path)
     try:
         held = path.read_bytes()
     except OSError as error:

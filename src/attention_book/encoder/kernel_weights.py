@@ -58,10 +58,10 @@ def kernel_weights(problem: Problem) -> KernelWeights:
     bounds = np.log([_BOUNDS] * paths + [_TEMPERATURES] * (fixed is None))
     point = np.append(np.log(start), [] if fixed else np.log(0.1))
     for width in _WIDTHS:
-        found = minimize(action, point, width, jac=True, method="L-BFGS-B", bounds=bounds, options=_OPTIONS)
-        point = found.x
-    free = np.where(found.jac > 0, point > bounds[:, 0], point < bounds[:, 1])
-    steepest = np.max(np.abs(found.jac), where=free, initial=0.0)
+        fit = minimize(action, point, width, jac=True, method="L-BFGS-B", bounds=bounds, options=_OPTIONS)
+        point = fit.x
+    free = np.where(fit.jac > 0, point > bounds[:, 0], point < bounds[:, 1])
+    steepest = np.max(np.abs(fit.jac), where=free, initial=0.0)
     weights, temperature = np.exp(point[:paths]), float(fixed or np.exp(point[-1]))
     if not steepest < _STEEPEST:
         raise RuntimeError(f"The evidence still has a slope of {steepest:.1e} nats for a factor of e.")
@@ -91,9 +91,9 @@ def own_evidence(inputs: AttentionedInputs, labels, temperatures) -> Float[np.nd
     """The largest log evidence, up to a constant, of the infinite width with one head alone in its layer."""
     values = np.asarray(inputs.values)
     grams = np.einsum("epi,fpi->pef", values, values, optimize=True) / values.shape[2]
-    found = []
+    evidences = []
     for through in path_heads(inputs.layers).T > 0:
         kernels = [grams[through].mean(axis=0) + T * np.eye(len(labels)) for T in temperatures]
         fits = [labels @ np.linalg.solve(K, labels) + np.linalg.slogdet(K)[1] for K in kernels]
-        found.append(-min(fits) / 2)
-    return np.array(found)
+        evidences.append(-min(fits) / 2)
+    return np.array(evidences)

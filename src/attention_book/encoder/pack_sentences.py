@@ -44,9 +44,9 @@ def encoded():
     """Lengths, labels, embedded tokens, and the attention of the first token by all heads."""
     read = words(TASK, SEED, EXAMPLES, 2)
     tokens, labels = read.tokens[:EXAMPLES].trimmed(1), read.labels[:EXAMPLES]
-    found = encode(read.encoder, tokens)
-    attention = np.concatenate([layer[..., 0] for layer in found.attention], axis=1)
-    return tokens.lengths, labels, np.asarray(found.embeddings, float), attention.astype(float)
+    encoded = encode(read.encoder, tokens)
+    attention = np.concatenate([layer[..., 0] for layer in encoded.attention], axis=1)
+    return tokens.lengths, labels, np.asarray(encoded.embeddings, float), attention.astype(float)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def sentence_set(name: str) -> SentenceSet:
     read, names = _READERS[checks.choice("name", name, _READERS)]
     pairs = texts.without_doubles(read(installed.content(name)))
     sentences, classes = zip(*pairs, strict=True)
-    return SentenceSet(sentences, np.array([names.index(one) for one in classes]), names)
+    return SentenceSet(sentences, np.array([names.index(label) for label in classes]), names)
 
 
 def _shares(most: list[int], wanted: int) -> list[int]:

@@ -18,7 +18,7 @@ _NEUTRAL = 0.5  # ratings go from -4 to 4
 
 def questions(content: bytes) -> list[tuple[str, str]]:
     """Read TREC's questions and classes, one per line as in `DESC:manner How did .. ?`."""
-    found = []
+    questions = []
     for number, line in enumerate(content.decode().split("\n"), start=1):
         if line.strip():
             label, _, text = line.partition(" ")
@@ -27,8 +27,8 @@ def questions(content: bytes) -> list[tuple[str, str]]:
                 raise ValueError(
                     f"line {number}: wanted a question after one of {', '.join(_QUESTIONS)}, got {line!r:.60}."
                 )
-            found.append((text, _QUESTIONS[mark]))
-    return found
+            questions.append((text, _QUESTIONS[mark]))
+    return questions
 
 
 def reviews(content: bytes) -> list[tuple[str, str]]:
@@ -43,12 +43,12 @@ def messages(content: bytes) -> list[tuple[str, str]]:
 
     In the file, eight messages hold 737 others, each on its own line after its class and a tab.
     """
-    found = []
+    messages = []
     for row in csv.DictReader(io.StringIO(content.decode(), newline="")):
         first, *others = re.split(r"\n(ham|spam)\t", row["text"])
-        found.append((first, "spam" if row["spam"] == "1" else "ham"))
-        found += zip(others[1::2], others[::2], strict=True)
-    return found
+        messages.append((first, "spam" if row["spam"] == "1" else "ham"))
+        messages += zip(others[1::2], others[::2], strict=True)
+    return messages
 
 
 def without_doubles(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:

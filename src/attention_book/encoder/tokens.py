@@ -50,15 +50,15 @@ def tokenise(texts: Sequence[str], length: int = 64) -> Tokens:
     for text in texts:
         if not isinstance(text, str):
             raise ValueError(f"texts: wanted texts, got {text!r:.60}.")
-    found = [one.ids for one in _tokeniser().encode_batch(texts)]
-    uncut = np.array([len(ids) for ids in found])
+    encoded = [encoding.ids for encoding in _tokeniser().encode_batch(texts)]
+    uncut = np.array([len(ids) for ids in encoded])
     if np.any(uncut <= _AROUND):
         empty = int(np.argmax(uncut <= _AROUND))
         raise ValueError(f"texts: wanted at least one token in every text, got {texts[empty]!r} at index {empty}.")
     lengths = np.minimum(uncut, length)
-    ids = np.zeros((len(found), lengths.max()), int)
-    for row, one, size in zip(ids, found, lengths, strict=True):
-        row[: size - 1], row[size - 1] = one[: size - 1], one[-1]
+    ids = np.zeros((len(encoded), lengths.max()), int)
+    for row, tokens, size in zip(ids, encoded, lengths, strict=True):
+        row[: size - 1], row[size - 1] = tokens[: size - 1], tokens[-1]
     return Tokens(ids, lengths, uncut)
 
 

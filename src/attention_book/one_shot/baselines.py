@@ -65,14 +65,14 @@ def every_removal(
     """Return the accuracy without any `count` heads, for all choices that leave every layer enough of them."""
     contributions, layers = checked_contributions(contributions, layers)
     labels, layer = np.asarray(labels), head_indices(layers=layers)[:, 0]
-    fewest = np.array([one.fewest for one in layers.layers])
+    fewest = np.array([kind.fewest for kind in layers.layers])
     chosen = np.array(list(itertools.combinations(range(len(layer)), count)), int)
     kept = np.ones((len(chosen), len(layer)), bool)
     kept[np.arange(len(chosen))[:, None], chosen] = False
-    left = np.stack([kept[:, layer == one].sum(axis=1) for one in range(len(fewest))], axis=1)
+    left = np.stack([kept[:, layer == number].sum(axis=1) for number in range(len(fewest))], axis=1)
     allowed = np.all(left >= fewest, axis=1)
     if not np.any(allowed):
         raise ValueError(f"count: wanted so few heads that a network is left of {layers.shorthand}, got {count}.")
     parts = np.array_split(kept[allowed], -(-int(allowed.sum()) // _AT_ONCE))
     outputs = (masked_outputs(contributions, part, layers=layers, bias=bias) for part in parts)
-    return Removals(chosen[allowed], np.concatenate([hit(one, labels).mean(axis=1) for one in outputs]))
+    return Removals(chosen[allowed], np.concatenate([hit(output, labels).mean(axis=1) for output in outputs]))

@@ -63,7 +63,7 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
     written = json.loads(dataset.attrs["heads"]) if "heads" in dataset.attrs else [len(layer) for layer in queries]
     read = layers_from_json(written)
     keys, vectors = each("keys"), dataset["vectors"].values
-    if [one.shape for one in keys] != [one.shape for one in queries]:
+    if [array.shape for array in keys] != [array.shape for array in queries]:
         raise ValueError(f"keys of shapes {[one.shape for one in keys]}, queries {[one.shape for one in queries]}")
     if not all(np.isfinite(array).all() for array in (*queries, *keys, vectors)):
         raise ValueError("NaN or infinity among its weights")

@@ -154,11 +154,11 @@ def omniglot_split(images: ImageSet) -> Split:
 def digest(images: ImageSet) -> str:
     """SHA-256 of the drawings at hand, where they are, and the classes."""
     held = np.ones(len(images.pixels), bool) if images.held is None else images.held
-    found = hashlib.sha256(str(images.pixels.shape).encode())
+    hashed = hashlib.sha256(str(images.pixels.shape).encode())
     for part in (images.pixels, images.starts.astype(np.int64), *([] if held.all() else [held])):
-        found.update(np.ascontiguousarray(part).data)
-    found.update("\n".join(images.names).encode())
-    return found.hexdigest()
+        hashed.update(np.ascontiguousarray(part).data)
+    hashed.update("\n".join(images.names).encode())
+    return hashed.hexdigest()
 
 
 def packed_drawings(name: str) -> Drawings:

@@ -41,8 +41,8 @@ class TrainedNetwork:
 
     def outputs(self, attentioned: AttentionedInputs) -> Float[Array, " examples"]:
         r"""Return $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$, and what biases add, `(examples,)`."""
-        found = jnp.einsum("epi,pi->e", attentioned.values, self.vectors_for(attentioned))
-        return found if self.offsets is None else found + float(self.offsets.sum()) + self.bias
+        output = jnp.einsum("epi,pi->e", attentioned.values, self.vectors_for(attentioned))
+        return output if self.offsets is None else output + float(self.offsets.sum()) + self.bias
 
     def vectors_for(self, attentioned: AttentionedInputs) -> Float[Array, "paths features"]:
         """Return `vectors` in the precision of inputs, which must fit the network."""

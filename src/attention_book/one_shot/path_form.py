@@ -165,10 +165,10 @@ def outputs(
     vectors = vectors.reshape(*layers.branches, -1).transpose(*reversed(range(depth)), depth).reshape(vectors.shape)
     table = jnp.stack([compact.constants @ vectors.T, compact.signs[:, None] * (vectors @ compact.difference)[None]])
     seen = affine(flat, phases, over_channels(vectors).T, table.reshape(2, -1)).reshape(*label.shape, -1)
-    found = jnp.einsum("eps,esp->e", columns, seen)
+    outputs = jnp.einsum("eps,esp->e", columns, seen)
     if parameters.projection_bias is not None and parameters.readout_bias is not None:
-        found += jnp.sum(offsets(parameters, layers=layers)) + parameters.readout_bias
-    return found
+        outputs += jnp.sum(offsets(parameters, layers=layers)) + parameters.readout_bias
+    return outputs
 
 
 def _branches(

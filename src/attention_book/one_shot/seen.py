@@ -52,7 +52,7 @@ def draw_of(
     train_key, validation_key, *test_keys = jax.random.split(key, 2 + len(suite.test_sets))
     drawn = [suite.train(train_key, examples), suite.task.sample(validation_key, tests, suite.split.validation)]
     names = list(suite.test_sets)[:sets]
-    drawn += [suite.test(one, tests, name) for one, name in zip(test_keys, names, strict=False)]
+    drawn += [suite.test(test_key, tests, name) for test_key, name in zip(test_keys, names, strict=False)]
     train, validation, *seen = (_seen(sample, network) for sample in drawn)
     return Draw(train, validation, dict(zip(names, seen, strict=True)))
 

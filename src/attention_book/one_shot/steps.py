@@ -57,9 +57,9 @@ def advance(
         patches = normalised_patches(data.compact, sequences.drawings, jnp.float32)
 
         def loss(parameters):
-            found = outputs(parameters, data.compact, patches, sequences.first, layers)
-            squares = jnp.sum(counts * (found - sequences.labels) ** 2)
-            hits = jnp.sum(counts * hit(found, sequences.labels))
+            predicted = outputs(parameters, data.compact, patches, sequences.first, layers)
+            squares = jnp.sum(counts * (predicted - sequences.labels) ** 2)
+            hits = jnp.sum(counts * hit(predicted, sequences.labels))
             return squares / jnp.sum(counts), jnp.stack([squares, hits, jnp.sum(counts)])
 
         gradient, sums = jax.grad(loss, has_aux=True)(state.parameters)
@@ -80,14 +80,15 @@ def shuffled(key, pairs: int, padded: int) -> Int32[Array, " padded"]:
 def _validate_batches(
     parameters: Parameters, compact: CompactTokens, sequences: Sequences, layers: Chain
 ) -> Float32[Array, "2"]:
-    def one(part):
+    def batch(part):
         patches = normalised_patches(compact, part.drawings, jnp.float32)
-        found = outputs(parameters, compact, patches, part.first, layers)
+        predicted = outputs(parameters, compact, patches, part.first, layers)
         # The label 0 marks examples that fill up the last batch.
         counts = part.labels**2
-        return jnp.stack([jnp.sum(counts * (found - part.labels) ** 2), jnp.sum(counts * hit(found, part.labels))])
+        squares = jnp.sum(counts * (predicted - part.labels) ** 2)
+        return jnp.stack([squares, jnp.sum(counts * hit(predicted, part.labels))])
 
-    return jnp.sum(jax.lax.map(one, sequences), axis=0)
+    return jnp.sum(jax.lax.map(batch, sequences), axis=0)
 
 
 def validate(

@@ -129,10 +129,10 @@ class OneShot:
         return _tokens(self.compact, sequences)
 
     def _pairs(self, pairs) -> Int32[Array, "examples 2"]:
-        found, most = np.asarray(pairs), self.images.classes - 1
-        if found.min() < 0 or found.max() > most or np.any(found[:, 0] == found[:, 1]):
+        indices, most = np.asarray(pairs), self.images.classes - 1
+        if indices.min() < 0 or indices.max() > most or np.any(indices[:, 0] == indices[:, 1]):
             raise ValueError(f"pairs: wanted pairs of different indices in 0..{most}, got {pairs!r}.")
-        return jnp.asarray(found, jnp.int32)
+        return jnp.asarray(indices, jnp.int32)
 
     def _classes(self, name: str, classes) -> Int32[Array, " classes"]:
         chosen = checks.indices(name, classes, self.images.classes, least=2)

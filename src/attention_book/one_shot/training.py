@@ -107,11 +107,12 @@ def train(
     state = State(parameters, adam(*rates).init(parameters), jnp.zeros(3, jnp.float32))
     # The best parameters are copied to NumPy: the next steps overwrite the memory of the state.
     best = jax.tree.map(np.array, parameters)
-    found = _Checkpoint(state, best, np.zeros(2, np.int64), np.zeros((0, len(CURVE))), np.zeros(()))
+    reached = _Checkpoint(state, best, np.zeros(2, np.int64), np.zeros((0, len(CURVE))), np.zeros(()))
     if path is not None and path.exists():
-        found = load_state(path, found, settings)
-    state, best, curve, seconds = jax.tree.map(jnp.array, found.state), found.best, found.curve, float(found.seconds)
-    step, best_step = found.steps.tolist()
+        reached = load_state(path, reached, settings)
+    state, best, curve = jax.tree.map(jnp.array, reached.state), reached.best, reached.curve
+    seconds = float(reached.seconds)
+    step, best_step = reached.steps.tolist()
 
     per_epoch = -(-len(data.pairs) // batch)
     total = epochs * per_epoch

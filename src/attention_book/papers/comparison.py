@@ -53,19 +53,19 @@ class Row:
 
 def number(where: str, claim: str, theirs, ours, errors, data: str, show: Callable[[float], str]) -> Row:
     """Numbers of theirs beside as many of ours; the largest distance counts, among so many."""
-    theirs, ours, errors = np.broadcast_arrays(*(np.asarray(one, float) for one in (theirs, ours, errors)))
+    theirs, ours, errors = np.broadcast_arrays(*(np.asarray(numbers, float) for numbers in (theirs, ours, errors)))
     apart = np.abs(theirs - ours) / errors
     place = np.unravel_index(apart.argmax(), apart.shape)
     most = float(stats.norm.isf(0.025 / apart.size))  # one in twenty tables of so many numbers has a larger one
     return Row(where, claim, show(theirs[place]), show(ours[place]), float(apart[place]), most, data)
 
 
-def direction(where: str, claim: str, found: Interval, unit: str = "") -> Row:
+def direction(where: str, claim: str, interval: Interval, unit: str = "") -> Row:
     """A claim that a number is above zero; its distance is how far the 95 % interval has to move to reach there."""
-    if found.low <= 0 <= found.high:
-        return Row(where, claim, "above 0", f"{found:+}{unit}", np.nan, 0.0, OTHER)
-    missed = 0.0 if found.low > 0 else -found.value / found.error
-    return Row(where, claim, "above 0", f"{found:+}{unit}", missed, 0.0, OTHER)
+    if interval.low <= 0 <= interval.high:
+        return Row(where, claim, "above 0", f"{interval:+}{unit}", np.nan, 0.0, OTHER)
+    missed = 0.0 if interval.low > 0 else -interval.value / interval.error
+    return Row(where, claim, "above 0", f"{interval:+}{unit}", missed, 0.0, OTHER)
 
 
 def unread(where: str, claim: str, ours: str) -> Row:
@@ -97,11 +97,11 @@ def chain_rows() -> Iterator[Row]:
     spread = np.sqrt(of_theirs * (1 - of_theirs) / len(trial.test_labels))
     yield number("2(c)", "accuracy of the theory", of_theirs, right, spread, SAME, digits(3))
     for width in theirs["sampled_width"].values:
-        found = authors.sampled(int(width))
-        upper = np.triu_indices(len(found.ours))
-        pair = found.theirs[upper], found.ours[upper]
-        yield number("2(c)", f"$U$ of sampled networks, $N = {width}$", *pair, found.error[upper], SAME, digits(2))
-    of_theirs, ours = (authors.label_overlaps(trial, one) for one in (U[0], solutions.order_parameter[0]))
+        drawn = authors.sampled(int(width))
+        upper = np.triu_indices(len(drawn.ours))
+        pair = drawn.theirs[upper], drawn.ours[upper]
+        yield number("2(c)", f"$U$ of sampled networks, $N = {width}$", *pair, drawn.error[upper], SAME, digits(2))
+    of_theirs, ours = (authors.label_overlaps(trial, overlap) for overlap in (U[0], solutions.order_parameter[0]))
     what = "overlaps of components with the labels, $N = 10$"
     yield number("2(d)", what, of_theirs, ours, TOLERANCE, SAME, digits(4))
 
@@ -160,10 +160,10 @@ def gain_rows() -> Iterator[Row]:
     for name in ("2x4", "3x3", "2x8"):
         networks = [results.load(path) for path in sorted(RESULTS.glob(f"one_shot/theory-{name}-seed*.nc"))]
         for place, test_set in enumerate(networks[0]["test_set"].values):
-            gains = [_gain(one, place) for one in networks]
-            found = Interval.of(np.mean(gains, axis=1)) if len(networks) > 1 else Interval.of(gains[0])
+            gains = [_gain(network, place) for network in networks]
+            gain = Interval.of(np.mean(gains, axis=1)) if len(networks) > 1 else Interval.of(gains[0])
             figure = "3(b)" if name == "2x4" and place < 2 else "6"
-            yield direction(figure, f"best width against the limit, {name}, {test_set}", found, " points")
+            yield direction(figure, f"best width against the limit, {name}, {test_set}", gain, " points")
 
 
 def _gain(theory: xr.Dataset, test_set: int) -> Float[np.ndarray, " draws"]:
@@ -186,7 +186,7 @@ def sampled_rows() -> Iterator[Row]:
         spread = np.sqrt(right * (1 - right) / some.sizes["example"])  # of an accuracy on so many sequences
         yield number("3(b)", f"our samples (left) and theory, $N = {width:.0f}$", right, ours, spread, OTHER, digits(3))
     above = np.triu_indices(sampled.sizes["path"], 1)
-    ours, theirs = (one["order_parameter"].sel(width=10).values[above] for one in (theory, sampled))
+    ours, theirs = (record["order_parameter"].sel(width=10).values[above] for record in (theory, sampled))
     yield direction("3(c)", "rank correlation of $U$, sampled and theory, $N = 10$", Interval.ranks(theirs, ours))
     correlations, aligned = [], []
     for seed in range(3):
@@ -202,16 +202,16 @@ def printed_rows() -> Iterator[Row]:
     """Figures 3(e), 3(f) and 7: accuracies that the paper prints for one network, beside those of ours."""
     paths = [*RESULTS.glob("one_shot/pruning-2x4-seed*.nc"), *RESULTS.glob("one_shot_ten_epochs/pruning-*.nc")]
     pruned = [results.load(path) for path in sorted(paths)]
-    whole = np.array([100 * float(one["accuracy"][0]) for one in pruned])
-    without = np.sort([100 * (one["accuracy"][0] - one["drop"][0]).values for one in pruned], axis=1)
+    whole = np.array([100 * float(record["accuracy"][0]) for record in pruned])
+    without = np.sort([100 * (record["accuracy"][0] - record["drop"][0]).values for record in pruned], axis=1)
     more = np.sqrt(1 + 1 / len(pruned))
     spread = more * whole.std(ddof=1)
     yield number("3(e)", "accuracy of the trained network, %", UNPRUNED, whole.mean(), spread, OTHER, digits(1))
     spread = more * without.std(axis=0, ddof=1)
     yield number("3(e)", "without one head, %", np.sort(PRINTED), without.mean(axis=0), spread, OTHER, digits(1))
 
-    curves = 100 * np.array([_curve(one) for one in pruned])  # (networks, test sets, heads removed)
-    any_two = [100 * float(one["choice_accuracy"][0].mean()) for one in pruned]
+    curves = 100 * np.array([_curve(record) for record in pruned])  # (networks, test sets, heads removed)
+    any_two = [100 * float(record["choice_accuracy"][0].mean()) for record in pruned]
     what = "without the two lowest heads minus without any two, Omniglot, points"
     yield direction("3(f)", what, Interval.paired(curves[:, 0, 2], any_two))
     change = Interval.paired(curves[:, 1, 2], curves[:, 1, 0])
@@ -264,11 +264,11 @@ def table(record: xr.Dataset) -> pd.DataFrame:
 
 def summary(record: xr.Dataset) -> dict[str, str]:
     """For every figure how many of its numbers have which verdict, as "3 agree, 1 cannot be judged"."""
-    found = {}
+    verdicts = {}
     for figure in dict.fromkeys(map(str, record["figure"].values)):
         counts = Counter(record["verdict"].values[record["figure"].values == figure])
-        found[figure] = ", ".join(f"{count} {_plural(str(kind), count)}" for kind, count in counts.items())
-    return found
+        verdicts[figure] = ", ".join(f"{count} {_plural(str(kind), count)}" for kind, count in counts.items())
+    return verdicts
 
 
 def _plural(verdict: str, count: int) -> str:

@@ -25,13 +25,13 @@ def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
     try:
         # Opened here, since NumPy leaves a file open that it cannot read.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            found = json.loads(str(archive["settings"]))
+            saved = json.loads(str(archive["settings"]))
             leaves = [archive[f"leaf_{index}"] for index in range(len(archive.files) - 1)]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path}: a damaged checkpoint ({error}). Remove this file and start again.") from error
     wanted = json.loads(json.dumps(settings))
-    differing = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+    differing = sorted(name for name in {*saved, *wanted} if saved.get(name) != wanted.get(name))
     if differing:
-        change = ", ".join(f"{name} {found.get(name)!r} there and {wanted.get(name)!r} here" for name in differing)
+        change = ", ".join(f"{name} {saved.get(name)!r} there and {wanted.get(name)!r} here" for name in differing)
         raise ValueError(f"{path}: the checkpoint of another run: {change}. Give another file, or remove this one.")
     return jax.tree.unflatten(jax.tree.structure(like), leaves)

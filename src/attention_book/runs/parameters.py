@@ -63,10 +63,10 @@ class Parameter:
             raise Refused(f"{self.name}: wanted a list as in 1,2,3, got {value!r}.")
         if not value and self.default:
             raise Refused(f"{self.name}: wanted at least one entry, got an empty list.")
-        found = [self._entry(entry) for entry in value]
-        if re.search(r"\brising\b", self.help) and found != sorted(set(found)):
-            raise Refused(f"{self.name}: wanted rising numbers, got {found}. Sort them.")
-        return found
+        entries = [self._entry(entry) for entry in value]
+        if re.search(r"\brising\b", self.help) and entries != sorted(set(entries)):
+            raise Refused(f"{self.name}: wanted rising numbers, got {entries}. Sort them.")
+        return entries
 
     @property
     def allowed_text(self) -> str:
@@ -125,10 +125,10 @@ def read_parameters(cell) -> dict[str, Parameter]:
         lines = len(ast.parse(cell.source).body)
     except SyntaxError as error:
         raise Refused(f"parameters cell: wanted Python, got a syntax error in line {error.lineno}.") from None
-    read = {one.name: one for one in PythonTranslator.inspect(cell)}
+    read = {line.name: line for line in PythonTranslator.inspect(cell)}
     if len(read) < lines:  # papermill skips other lines
         raise Refused(f"parameters cell: wanted {lines} different lines `name: type = value  # help`, got {len(read)}.")
-    return {name: _parameter(one) for name, one in read.items()}
+    return {name: _parameter(line) for name, line in read.items()}
 
 
 def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,15 +142,15 @@ def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -
 
 def _allowed(about: str, kind: str) -> tuple[str, Any]:
     """Split a comment into the help and what is allowed: arguments of a pydantic field, words, or a path."""
-    if found := _RANGE.search(about):
-        low, high = float(found[2]), float(found[3])
-        kept = {"ge" if found[1] == "[" else "gt": low, "le" if found[4] == "]" else "lt": high}
-        return about[: found.start()], {name: end for name, end in kept.items() if math.isfinite(end)}
-    if found := _CHOICE.search(about):
-        words = [word.strip() for word in found[1].split(",")]
-        return about[: found.start()], [int(word) for word in words] if "int" in kind else words
-    if found := _AS_PATH.search(about):
-        return about[: found.start()], _PATH
+    if match := _RANGE.search(about):
+        low, high = float(match[2]), float(match[3])
+        kept = {"ge" if match[1] == "[" else "gt": low, "le" if match[4] == "]" else "lt": high}
+        return about[: match.start()], {name: end for name, end in kept.items() if math.isfinite(end)}
+    if match := _CHOICE.search(about):
+        words = [word.strip() for word in match[1].split(",")]
+        return about[: match.start()], [int(word) for word in words] if "int" in kind else words
+    if match := _AS_PATH.search(about):
+        return about[: match.start()], _PATH
     return about, None
 
 
@@ -163,10 +163,10 @@ def _parameter(read) -> Parameter:
     kind = read.inferred_type_name
     if kind == "None":  # without a type
         kind = f"list[{type(default[0]).__name__}]" if isinstance(default, list) and default else type(default).__name__
-    one = Parameter(read.name, kind, default, *_allowed(read.help, kind))
-    if one._entry_type not in _SCALARS or kind not in (one._entry_type, f"list[{one._entry_type}]"):
+    parameter = Parameter(read.name, kind, default, *_allowed(read.help, kind))
+    if parameter._entry_type not in _SCALARS or kind not in (parameter._entry_type, f"list[{parameter._entry_type}]"):
         raise Refused(f"{where}: wanted int, float, bool, str or a list[...] of one of them, got {kind}.")
     try:
-        return replace(one, default=one.convert(default))
+        return replace(parameter, default=parameter.convert(default))
     except (Refused, SchemaError, TypeError) as error:
         raise Refused(f"{where}: the default does not fit. {error}") from None

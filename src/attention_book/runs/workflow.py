@@ -34,7 +34,7 @@ class Record:
     @property
     def inputs(self) -> list[Path]:
         """The records that the run reads."""
-        return [Path(one) for one in self.parameters.values() if isinstance(one, str) and one.endswith(".nc")]
+        return [Path(value) for value in self.parameters.values() if isinstance(value, str) and value.endswith(".nc")]
 
     def runs(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Files and parameters of its runs: one for the whole record, or one for each of its pieces."""
@@ -47,24 +47,24 @@ class Record:
 
     def arguments(self, output: Path, parameters: Mapping[str, Any]) -> list[str]:
         """Arguments of `python -m attention_book run` for one of its runs."""
-        found = [f"{RUNS / self.run}.md"]
+        arguments = [f"{RUNS / self.run}.md"]
         for name, value in {**parameters, "output": output}.items():
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            found += ["-p", f"{name}={text.lower() if isinstance(value, bool) else text}"]
-        return found
+            arguments += ["-p", f"{name}={text.lower() if isinstance(value, bool) else text}"]
+        return arguments
 
 
 def records(configuration: Mapping[str, Any], root: Path = ROOT) -> list[Record]:
     """All records of a configuration such as `workflow/runs.yaml`, those that others read first."""
-    folder, found = root / configuration["folder"], {}
+    folder, known = root / configuration["folder"], {}
     for line in configuration["runs"]:
-        for one in _expanded(line, folder):
-            if one.path in found:
+        for record in _expanded(line, folder):
+            if record.path in known:
                 raise ValueError(
-                    f"{one.path}: there twice. Put a parameter into its name, as record: name-seed{{seed}}."
+                    f"{record.path}: there twice. Put a parameter into its name, as record: name-seed{{seed}}."
                 )
-            found[one.path] = one
-    return list(found.values())
+            known[record.path] = record
+    return list(known.values())
 
 
 def _expanded(line: Mapping[str, Any], folder: Path) -> Iterator[Record]:
@@ -86,55 +86,55 @@ def _file(value: Any, own: Mapping[str, Any], folder: Path) -> Any:
     return str(folder / value.format(**own)) if isinstance(value, str) and value.endswith(".nc") else value
 
 
-def recompute(one: Record) -> float:
+def recompute(record: Record) -> float:
     """Compute part of a record again; return the largest difference, relative to the largest number of a variable."""
     import jupytext
 
     from attention_book.runs import results
     from attention_book.runs.execution import execute
 
-    asked = {**one.parameters, **{name: values[0] for name, values in one.pieces.items()}, **one.verify}
-    recorded = results.load(one.path)
-    for name, values in one.pieces.items():
+    asked = {**record.parameters, **{name: values[0] for name, values in record.pieces.items()}, **record.verify}
+    recorded = results.load(record.path)
+    for name, values in record.pieces.items():
         recorded = recorded.isel({name: values.index(asked[name])})
     with tempfile.TemporaryDirectory() as folder:
-        path, source = Path(folder) / "again.nc", RUNS / f"{one.run}.md"
+        path, source = Path(folder) / "again.nc", RUNS / f"{record.run}.md"
         given = {**asked, "output": str(path)}
         execute(jupytext.read(source), source, given, path.with_suffix(".ipynb"), progress=False)
         return largest_difference(results.load(path), recorded)
 
 
-def largest_difference(found: xr.Dataset, recorded: xr.Dataset) -> float:
+def largest_difference(again: xr.Dataset, recorded: xr.Dataset) -> float:
     """The largest `difference` of the variables that both have, where both have coordinates."""
-    common = {name: found[name] for name in found.dims if name in found.coords and name in recorded.coords}
+    common = {name: again[name] for name in again.dims if name in again.coords and name in recorded.coords}
     recorded = recorded.sel(common)
     recorded = recorded.assign(
-        {name: (f"{name}_axis", values) for name, values in recorded.attrs.items() if name in found}
+        {name: (f"{name}_axis", values) for name, values in recorded.attrs.items() if name in again}
     )
-    names = [name for name in found.data_vars if name in recorded and name not in _NOT_COMPARED]
+    names = [name for name in again.data_vars if name in recorded and name not in _NOT_COMPARED]
     if not names:
         raise ValueError(
-            f"wanted variables of the record, {', '.join(map(str, recorded))}, got {', '.join(map(str, found))}."
+            f"wanted variables of the record, {', '.join(map(str, recorded))}, got {', '.join(map(str, again))}."
         )
-    return max(difference(_turned(found[name], recorded[name]).values, recorded[name].values) for name in names)
+    return max(difference(_turned(again[name], recorded[name]).values, recorded[name].values) for name in names)
 
 
-def _turned(one: xr.DataArray, other: xr.DataArray) -> xr.DataArray:
+def _turned(array: xr.DataArray, other: xr.DataArray) -> xr.DataArray:
     """The first with its axes in the order of the second; older records have other names of some."""
-    return one.transpose(*other.dims) if set(one.dims) == set(other.dims) else one
+    return array.transpose(*other.dims) if set(array.dims) == set(other.dims) else array
 
 
-def difference(found, recorded) -> float:
+def difference(again, recorded) -> float:
     """The largest difference over the largest finite recorded number; infinite for other shapes, texts and gaps."""
-    found, recorded = np.asarray(found), np.asarray(recorded)
-    if found.shape != recorded.shape or {"O", "T", "U"} & {found.dtype.kind, recorded.dtype.kind}:
-        return 0.0 if np.array_equal(found, recorded) else np.inf
-    found, recorded = found.astype(float), recorded.astype(float)
-    differ = ~((found == recorded) | (np.isnan(found) & np.isnan(recorded)))
+    again, recorded = np.asarray(again), np.asarray(recorded)
+    if again.shape != recorded.shape or {"O", "T", "U"} & {again.dtype.kind, recorded.dtype.kind}:
+        return 0.0 if np.array_equal(again, recorded) else np.inf
+    again, recorded = again.astype(float), recorded.astype(float)
+    differ = ~((again == recorded) | (np.isnan(again) & np.isnan(recorded)))
     if not differ.any():
         return 0.0
     size = np.max(np.abs(recorded), where=np.isfinite(recorded), initial=np.finfo(float).tiny)
-    largest = float(np.max(np.abs(found[differ] - recorded[differ])) / size)
+    largest = float(np.max(np.abs(again[differ] - recorded[differ])) / size)
     return np.inf if np.isnan(largest) else largest
 
 
@@ -144,12 +144,12 @@ def combine(target: Path, names: list[str], pieces: list[Path]) -> None:
 
     made = [results.record(path) for path in pieces]
     first = made[0]["parameters"]
-    axes = {name: list(dict.fromkeys(one["parameters"][name] for one in made)) for name in names}
+    axes = {name: list(dict.fromkeys(piece["parameters"][name] for piece in made)) for name in names}
     joined = [results.load(path) for path in pieces]
     for name, values in reversed(axes.items()):
         axis = xr.DataArray(values, dims=name, name=name)
         joined = [xr.concat(joined[at : at + len(values)], axis) for at in range(0, len(joined), len(values))]
-    seconds = sum(one["wall_seconds"] or 0.0 for one in made)
+    seconds = sum(piece["wall_seconds"] or 0.0 for piece in made)
     asked, kept = {**first, **axes}, {name: made[0][name] for name in ("inputs", "revision")}
     results.save(joined[0], target, parameters=asked, wall_seconds=seconds, **kept)
     for path in pieces:
@@ -159,4 +159,4 @@ def combine(target: Path, names: list[str], pieces: list[Path]) -> None:
 
 
 if __name__ == "__main__":  # python -m attention_book.runs.workflow TARGET NAME,NAME PIECE ...
-    combine(Path(sys.argv[1]), sys.argv[2].split(","), [Path(one) for one in sys.argv[3:]])
+    combine(Path(sys.argv[1]), sys.argv[2].split(","), [Path(piece) for piece in sys.argv[3:]])

@@ -46,7 +46,7 @@ def mean_outputs(
     trial: HiddenMarkovTrial, order_parameters: ArrayLike, temperatures: ArrayLike
 ) -> Float[np.ndarray, "*networks examples"]:
     """Mean outputs (9) on the test chains, with one kernel for each pair of paths that all networks share."""
-    train, test = (np.asarray(one.values) for one in (trial.train, trial.test))
+    train, test = (np.asarray(seen.values) for seen in (trial.train, trial.test))
     examples, paths, features = train.shape
     rows = np.concatenate([train, test]).reshape(-1, features)
     products = (train.reshape(-1, features) @ rows.T).reshape(examples, paths, -1, paths)
@@ -64,10 +64,10 @@ def accuracies(
     return at_best_temperature(right(mean_outputs(trial, order_parameters, temperatures), trial.test_labels))
 
 
-def right(outputs: ArrayLike, labels: ArrayLike, found: ArrayLike = True) -> Float[np.ndarray, "*networks examples"]:
+def right(outputs: ArrayLike, labels: ArrayLike, solved: ArrayLike = True) -> Float[np.ndarray, "*networks examples"]:
     """1 where an output has the sign of the label, 0 where not; NaN for networks whose solution was not found."""
     outputs = np.asarray(outputs)
-    known = np.asarray(found)[..., None] & np.isfinite(outputs)
+    known = np.asarray(solved)[..., None] & np.isfinite(outputs)
     return np.where(known, outputs * np.asarray(labels) > 0, np.nan)
 
 
@@ -81,5 +81,5 @@ def at_best_temperature(
     first, second = (half.mean(axis=-1) for half in np.split(np.asarray(hits), 2, axis=-1))
     pairs = (first, second), (second, first)
     best = [np.nan_to_num(other, nan=-1.0).argmax(axis=-1)[..., None] for _, other in pairs]
-    chosen = [np.take_along_axis(one, place, axis=-1) for (one, _), place in zip(pairs, best, strict=True)]
+    chosen = [np.take_along_axis(half, place, axis=-1) for (half, _), place in zip(pairs, best, strict=True)]
     return np.mean(chosen, axis=0)[..., 0]

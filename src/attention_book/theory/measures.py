@@ -52,6 +52,6 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
 
     An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$.
     """
-    mean, error, labels = (np.asarray(one, float) for one in (*outputs, labels))
+    mean, error, labels = (np.asarray(array, float) for array in (*outputs, labels))
     doubt = ndtr(-np.abs(mean) / np.maximum(error, np.finfo(float).tiny))
     return Estimate(hit(mean, labels).mean(), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)

@@ -119,8 +119,8 @@ class SolvableModel:
         if common.shape != strength.shape:
             raise ValueError(f"offset: wanted the shape of the signal, {strength.shape}, got {common.shape}.")
         numbers = {"examples": examples, "features": features, "temperature": temperature}
-        found = [checks.positive(name, number) for name, number in numbers.items()]
-        self._set(covariance, strength, common, *found[:2], architecture.widths, found[2], architecture.variances)
+        sizes = [checks.positive(name, number) for name, number in numbers.items()]
+        self._set(covariance, strength, common, *sizes[:2], architecture.widths, sizes[2], architecture.variances)
         object.__setattr__(self, "layers", architecture.chain.shorthand)
 
     @classmethod
@@ -145,8 +145,8 @@ class SolvableModel:
         means = jnp.einsum("xy,iy,iaj->xaj", inverse, design, values)
         rest = values - jnp.einsum("ix,xaj->iaj", design, means)
         noise = jnp.einsum("iaj,ibj->ab", rest, rest) / ((count - 2) * features)
-        found = means.reshape(2 * paths, features)
-        signal, offset = jnp.split(_root(found @ found.T - features * jnp.kron(inverse, noise)).T, 2, axis=1)
+        flat = means.reshape(2 * paths, features)
+        signal, offset = jnp.split(_root(flat @ flat.T - features * jnp.kron(inverse, noise)).T, 2, axis=1)
         numbers = {name: getattr(problem, name) for name in ("width", "temperature", "variance", "layers")}
         return cls(noise, signal, offset=offset, examples=count, features=features, **numbers)
 
@@ -219,10 +219,10 @@ class SolvableModel:
             checks.whole("max_steps", max_steps)
         factors = coordinates.full_rank(self.architecture)
         point = jnp.zeros(factors.coordinates) if start is None else point_of(start, factors)
-        found = _solve(self, point, tolerance, max_steps)
-        if throw and (outcome := Outcome(int(found.minimum.outcome))) != Outcome.CONVERGED:
+        minimum = _solve(self, point, tolerance, max_steps)
+        if throw and (outcome := Outcome(int(minimum.minimum.outcome))) != Outcome.CONVERGED:
             raise RuntimeError(f"The saddle point was not reached: {outcome.name}, {self}.")
-        return found
+        return minimum
 
     def sample(self, key: checks.Key, test_examples: int = 1000) -> tuple[Problem, AttentionedInputs, Array]:
         """Draw data of the law (I1): a `Problem` of $P$ examples, test inputs and test labels.
@@ -269,8 +269,8 @@ class SolvableModel:
 
 def _directions(name: str, value):
     wide = np.ndim(value) == 2
-    found = checks.array(name, value, "directions paths" if wide else "paths", double=True)
-    return found if wide else found[None]
+    array = checks.array(name, value, "directions paths" if wide else "paths", double=True)
+    return array if wide else array[None]
 
 
 def _root(matrix):
@@ -309,8 +309,8 @@ def _response(model: SolvableModel, order_parameter) -> _Response:
 
 def _renormalised(order_parameter, noise, c):
     """$V$, in a form that a singular $U$ has too."""
-    found = jnp.linalg.solve(jnp.eye(len(noise)) + c * order_parameter @ noise, order_parameter)
-    return 0.5 * (found + found.T)
+    solved = jnp.linalg.solve(jnp.eye(len(noise)) + c * order_parameter @ noise, order_parameter)
+    return 0.5 * (solved + solved.T)
 
 
 @jax.custom_jvp

@@ -98,9 +98,10 @@ def landscape(action: Action):
     """U along (1, -1) and the action at the prior's minimum, the saddle point and the learned minimum; NaN if one."""
     points, floor = map(np.asarray, _floor(action))
     turns = np.nonzero(np.diff(np.sign(np.diff(floor))))[0] + 1
-    found = [[float(number) for number in _stationary(action, points[turn])] for turn in turns]
-    good = len(found) == 3 and max(one[2] for one in found) < 1e-8 and [one[3] for one in found] == [0, 1, 0]
-    return np.array(found)[:, :2].T if good else np.full((2, 3), np.nan)
+    extrema = [[float(number) for number in _stationary(action, points[turn])] for turn in turns]
+    negative = [extremum[3] for extremum in extrema]  # eigenvalues of the Hessian
+    good = negative == [0, 1, 0] and max(extremum[2] for extremum in extrema) < 1e-8
+    return np.array(extrema)[:, :2].T if good else np.full((2, 3), np.nan)
 
 
 @jax.jit
@@ -173,7 +174,7 @@ def escape(key, x, y, temperature, beyond, patience, width, features, step):
         along = (U[0, 0] - 2 * U[0, 1] + U[1, 1]) / 2
         return phase, time + 1, along, total + jnp.stack([along, jnp.mean((y - outputs) ** 2)])
 
-    phase = tuple(weights(one, width, x.shape[1] // 2) for one in (first, second))
+    phase = tuple(weights(subkey, width, x.shape[1] // 2) for subkey in (first, second))
     start = phase, 0, jnp.float32(0), jnp.zeros(2, jnp.float32)
     _, time, along, total = jax.lax.while_loop(lambda at: (at[1] < patience) & (at[2] < beyond), go_on, start)
     return time, along, total / time
@@ -189,8 +190,8 @@ def stay(phase, key, seen, x, y, x_test, temperature, time, width, features, ste
         phase, U, outputs = at
         phase = relaxed(phase, jax.random.fold_in(key, now), force, step)
         share = jnp.where(now >= time // 2, 1 / (time - time // 2), 0.0)
-        found, overlap = network(phase[0], x_test, width, features)
-        return phase, U + share * overlap, outputs + share * found
+        output, overlap = network(phase[0], x_test, width, features)
+        return phase, U + share * overlap, outputs + share * output
 
     nothing = jnp.zeros((2, 2), jnp.float32), jnp.zeros(len(x_test), jnp.float32)
     return jax.lax.fori_loop(0, time, go_on, (phase, *nothing))

@@ -29,8 +29,8 @@ def useless_heads(depth: int) -> Callable:
     levels = lambda point: jnp.exp(jnp.asarray(above) @ point)  # noqa: E731
 
     def counts(heads):
-        one, more = jnp.ones_like(heads), heads - 1
-        return jnp.stack([one, one, more] + [one, more, more, more**2] * (depth - 1))
+        ones, more = jnp.ones_like(heads), heads - 1
+        return jnp.stack([ones, ones, more] + [ones, more, more, more**2] * (depth - 1))
 
     def inverse_trace(u, heads, gamma, heat, _):
         """1 / g of (I2), by Newton's method, and c g."""
@@ -69,20 +69,20 @@ def useless_heads(depth: int) -> Callable:
             fall = jax.jvp(lambda u: misfit(u, *numbers), (u,), (u**2,))[1]
             return jax.scipy.stats.norm.cdf(q / (1 + q) / jnp.sqrt(-c * fall))
 
-        found = minimise(derivatives, exact_step, start, jnp.asarray(1e-8), jnp.asarray(300))
-        u = levels(found.point)
+        minimum = minimise(derivatives, exact_step, start, jnp.asarray(1e-8), jnp.asarray(300))
+        u = levels(minimum.point)
         accuracies = right(u[-leaves:]), right(jnp.ones(leaves))
-        return *accuracies, u[-leaves], found.value, u, found.outcome
+        return *accuracies, u[-leaves], minimum.value, u, minimum.outcome
 
     function = quick_jit()(jax.vmap(one_network))
 
     def run(load, heads, gamma, heat, squared_signal=4.0, start=None):
         numbers = (load, heads, gamma, heat, squared_signal)
-        numbers = np.broadcast_arrays(*(np.asarray(one, float) for one in numbers))
+        numbers = np.broadcast_arrays(*(np.asarray(number, float) for number in numbers))
         begin = np.broadcast_to(np.zeros(len(above)) if start is None else start, (numbers[0].size, len(above)))
-        *found, ended = (np.asarray(one) for one in function(begin, *(one.ravel() for one in numbers)))
+        *results, ended = (np.asarray(array) for array in function(begin, *(array.ravel() for array in numbers)))
         assert np.all(ended == 0)
-        return [one.reshape((*numbers[0].shape, *one.shape[1:])) for one in found]
+        return [array.reshape((*numbers[0].shape, *array.shape[1:])) for array in results]
 
     return run
 
@@ -90,5 +90,5 @@ def useless_heads(depth: int) -> Callable:
 def accuracies(depth: int, *, load: float, heads: np.ndarray, ratio: float, temperature: float):
     """Accuracies at the minimum reached from the prior and at the lower one of two starts, by number of heads."""
     condensed = {1: [0, 4.0, -0.5], 2: [0, 2.5, -0.5, 2.5, -0.5, -0.5, -0.5]}[depth]
-    prior, other = (useless_heads(depth)(load, heads, ratio, temperature, start=one) for one in (None, condensed))
+    prior, other = (useless_heads(depth)(load, heads, ratio, temperature, start=point) for point in (None, condensed))
     return prior[0], np.where(other[3] < prior[3], other[0], prior[0])

@@ -47,7 +47,7 @@ def output_draws(
     rng, chains, width = sampling.rng, sampling.chains, network.width
     tokens = inputs * np.sqrt(network.variance / inputs.shape[2])
     projection = rng.normal(size=(chains, inputs.shape[2], width))
-    values = [rng.normal(size=(chains, one.shape[1] * width, width)) for one in network.attention]
+    values = [rng.normal(size=(chains, layer.shape[1] * width, width)) for layer in network.attention]
     seen: list[Prediction] = []
     for sweep in range(sampling.warmup + sampling.draws):
         hidden, attended = _up(network, tokens @ projection[:, None], values)
