@@ -20,12 +20,7 @@ from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Solution
 from statmech_attention.theory.token_solution import TokenSolution
-from statmech_attention.token_records import (
-    arrays_of_solution,
-    arrays_of_tokens,
-    solution_of_arrays,
-    tokens_of_arrays,
-)
+from statmech_attention.token_records import arrays_of_solution, arrays_of_tokens, solution_of_arrays, tokens_of_arrays
 
 _LARGE = 4000  # bytes
 _NUMBERS = ("action", "energy", "entropy", "gradient_norm", "steps", "outcome")

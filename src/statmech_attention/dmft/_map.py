@@ -91,14 +91,10 @@ def attend(laws: Laws, query, keys, values, filled, slot):
 
 def append(laws: Laws, rings: Rings, overlaps, slot) -> tuple[Rings, Float[Array, "slots batch"]]:
     """Add a token to the window; return it with the token's attention weights, by slot."""
-    keys, values = (
-        jax.lax.dynamic_update_index_in_dim(ring, overlaps[which], slot, 0)
-        for ring, which in ((rings.keys, KEY), (rings.values, VALUE))
-    )
+    keys, values = put(rings.keys, overlaps[KEY], slot), put(rings.values, overlaps[VALUE], slot)
     filled = jnp.minimum(rings.filled + 1, keys.shape[0])
     shares, attention = attend(laws, overlaps[QUERY], keys, values, filled, slot)
-    ring = jax.lax.dynamic_update_index_in_dim(rings.attention, attention, slot, 0)
-    return Rings(keys, values, ring, slot, filled), shares
+    return Rings(keys, values, put(rings.attention, attention, slot), slot, filled), shares
 
 
 def step(laws: Laws, rings: Rings) -> tuple[Rings, Token, Float[Array, "slots batch"]]:
@@ -107,6 +103,11 @@ def step(laws: Laws, rings: Rings) -> tuple[Rings, Token, Float[Array, "slots ba
     token = generate(laws, rings.attention[rings.slot], slot)
     rings, shares = append(laws, rings, token.overlaps, slot)
     return rings, token, shares
+
+
+def put(ring, entry, slot, axis: int = 0):
+    """Write an entry into a ring, at a slot."""
+    return jax.lax.dynamic_update_index_in_dim(ring, entry, slot, axis)
 
 
 def newest_first(ring, slot, axis: int = -2):
@@ -144,17 +145,12 @@ def step_tangent(laws: Laws, tangent: Tangent) -> Tangent:
     rings, slopes, directions = tangent
     rings, token, shares = step(laws, rings)
     slot, mine = token.slot, token_slopes(laws, token.means)
-    slopes = Slopes(
-        *(
-            jax.lax.dynamic_update_index_in_dim(ring, mine[which], slot, 0)
-            for ring, which in ((slopes.keys, KEY), (slopes.values, VALUE))
-        )
-    )
+    slopes = Slopes(put(slopes.keys, mine[KEY], slot), put(slopes.values, mine[VALUE], slot))
     rows = blocks(laws, token.overlaps[QUERY], mine[QUERY], rings, slopes, shares)
     # The block for the token at a slot acts on the attention one slot before.
     rows = jnp.roll(rows, -1, axis=0)
     new = jnp.sum(jnp.moveaxis(rows, 1, 0)[None] * directions[:, None], axis=(2, 3))
-    directions = jax.lax.dynamic_update_index_in_dim(directions, new, slot, 1)
+    directions = put(directions, new, slot, axis=1)
     return Tangent(rings, slopes, directions)
 
 

@@ -12,24 +12,11 @@ from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.solution import NotConverged, Solution
 from statmech_attention.theory.token_hyperparameters import maximise_evidence_without_paths
 from statmech_attention.theory.trust_region import Outcome
-from statmech_attention.theory.without_paths import (
-    NotSettled,
-    TokenSolution,
-    solve_without_paths,
-    sweep_without_paths,
-)
+from statmech_attention.theory.without_paths import NotSettled, TokenSolution, solve_without_paths, sweep_without_paths
 
-__all__ = [
-    "EvidenceMaximum",
-    "KernelRegression",
-    "NotConverged",
-    "Outcome",
-    "Prediction",
-    "Problem",
-    "Regression",
-    "Solution",
-]
+__all__ = ["EvidenceMaximum", "KernelRegression", "NotConverged", "NotSettled", "Outcome", "Prediction", "Problem"]
+__all__ += ["Regression", "Solution", "TokenSolution"]
 __all__ += ["accuracy", "action", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
 __all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "solve", "solve_sweep"]
-__all__ += ["NotSettled", "TokenSolution", "kernel_without_paths", "solve_without_paths"]
+__all__ += ["kernel_without_paths", "solve_without_paths"]
 __all__ += ["maximise_evidence_without_paths", "sweep_without_paths"]

@@ -265,8 +265,9 @@ def half_entropy(
 
 
 def prior_deviations(widths: Float[Array, " stages"], factors: FactorShapes) -> Float[Array, " coordinates"]:
-    """Standard deviations of the coordinates under the prior, at large widths."""
-    return (layer_shares(widths, factors) * jnp.where(logarithms(factors), 2.0, 1.0)) ** -0.5
+    """Standard deviations of the coordinates under the prior, at large widths; 1 at infinite ones."""
+    widths = layer_shares(widths, factors)
+    return jnp.where(jnp.isfinite(widths), widths * jnp.where(logarithms(factors), 2.0, 1.0), 1.0) ** -0.5
 
 
 @jax.jit

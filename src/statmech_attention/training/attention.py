@@ -105,7 +105,7 @@ def _climb(theta, data, rate, *, problem_of, log_prior, steps: int):
     """The end of a climb, the point of the order parameters there, and the log posterior before every step."""
     first = need_problem(problem_of(theta, *data), "width", "temperature")
     architecture = need_examples(first, "attention that is learned").architecture
-    deviation = _deviation(architecture)
+    deviation = prior_deviations(jnp.array(architecture.stage_widths, float), full_rank(architecture))
 
     def loss(both):
         theta, point = both
@@ -114,13 +114,6 @@ def _climb(theta, data, rate, *, problem_of, log_prior, steps: int):
 
     (theta, point), losses = descent(loss, (theta, jnp.zeros_like(deviation)), rate, steps)
     return theta, deviation * point, -losses
-
-
-def _deviation(architecture) -> Float[Array, " coordinates"]:
-    """Standard deviations of the coordinates under the prior; 1 where all widths are infinite."""
-    widths = jnp.array(architecture.stage_widths, float)
-    deviations = prior_deviations(jnp.where(jnp.isfinite(widths), widths, 0.0), full_rank(architecture))
-    return jnp.where(jnp.isfinite(deviations), deviations, 1.0)
 
 
 def _log_evidence(problem: Problem, point) -> Float[Array, ""]:
