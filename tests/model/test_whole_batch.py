@@ -1,4 +1,4 @@
-"""A batch of Hugging Face goes in whole, with its mask of whole numbers; a stand-in has the model's attributes."""
+"""A batch goes in whole, with its mask of whole numbers; a stand-in has what a model of Hugging Face returns."""
 
 from types import SimpleNamespace
 
@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+
+torch = pytest.importorskip("torch", reason="needs PyTorch, as `make read` installs it")
 
 EXAMPLES, TOKENS, WIDTH, HEADS, DEPTH = 6, 5, 4, 2, 2
 RNG = np.random.default_rng(30)
@@ -18,32 +20,17 @@ MATRICES /= MATRICES.sum(axis=-1, keepdims=True)  # queries before keys
 LABELS = np.resize([1.0, -1.0], EXAMPLES)
 
 
-class Tensor(np.ndarray):
-    """An array that also answers as a tensor does."""
+class Model(torch.nn.Module):
+    config = SimpleNamespace()
 
-    def detach(self):
-        return self
-
-    cpu = detach
-
-    def double(self):
-        return self.astype(float)
-
-    def numpy(self):
-        return np.asarray(self)
-
-
-class Model:
-    config, training = SimpleNamespace(), False
-
-    def __call__(self, *, input_ids, attention_mask, **_):
-        rows = np.asarray(input_ids)[:, 0]
-        attentions = tuple(one[rows].view(Tensor) for one in MATRICES)
-        return SimpleNamespace(attentions=attentions, hidden_states=(EMBEDDED[rows].view(Tensor),) * (DEPTH + 1))
+    def forward(self, *, input_ids, attention_mask, **_):
+        rows = input_ids[:, 0]
+        attentions = tuple(torch.tensor(one)[rows] for one in MATRICES)
+        return SimpleNamespace(attentions=attentions, hidden_states=(torch.tensor(EMBEDDED)[rows],) * (DEPTH + 1))
 
 
 def batch(rows):
-    return {"input_ids": np.asarray(rows)[:, None].view(Tensor), "attention_mask": MASK[rows].view(Tensor)}
+    return {"input_ids": np.asarray(rows)[:, None], "attention_mask": MASK[rows]}
 
 
 def by_hand(readout, layers):
@@ -59,7 +46,7 @@ def by_hand(readout, layers):
 
 
 def problem_of(rows, layers=None, readout="first", **numbers):
-    read = sma.attention_from_transformers(Model(), layers=layers, **batch(rows))
+    read = sma.attention_from_transformers(Model().eval(), layers=layers, test=False, **batch(rows))
     if layers is None:  # the heads of all layers side by side
         read = read._replace(attention=(np.concatenate(read.attention, axis=1),))
     return sma.Problem(sma.attentioned_inputs(read, readout=readout), LABELS[rows], **numbers)
@@ -79,7 +66,7 @@ def test_a_padded_batch_becomes_attentioned_inputs(readout, column, layers):
 
 def test_batches_that_are_read_in_turn_give_the_whole():
     every = np.arange(EXAMPLES)
-    parts = sma.attention_from_transformers(Model(), batch_size=4, **batch(every))
+    parts = sma.attention_from_transformers(Model().eval(), batch_size=4, test=False, **batch(every))
     found, whole = sma.attentioned_inputs(parts, readout="mean"), problem_of(every, [0, 1], readout="mean", width=5)
     np.testing.assert_array_equal(found.values, whole.attentioned.values)
     with pytest.raises(ValueError, match="inputs: wanted attention that was read alone"):

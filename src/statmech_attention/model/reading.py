@@ -70,15 +70,16 @@ def read_residuals(model: Any, *, layers: Sequence[int] | None = None, **batch: 
 
 
 def _check_model(model, batch: dict) -> None:
-    if not callable(model) or not hasattr(model, "config") or not batch:
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module) or not hasattr(model, "config") or not batch:
         raise ValueError(f"model: wanted a model of transformers and its inputs, got {type(model).__name__}.")
-    if any(module.training for module in (model.modules() if hasattr(model, "modules") else [model])):
+    if any(module.training for module in model.modules()):
         raise ValueError("model: wanted all of it in evaluation, got layers in training. Call model.eval().")
 
 
 def _read(model, batch: dict, layers, test: bool) -> ReadAttention:
     result, where, chosen, mask = _run(model, batch, layers)
-    if test and hasattr(model, "named_modules"):
+    if test:
         for residuals in reversed(_residuals(model, batch, result, where, chosen, layers is None, mask)):
             _check_residuals(residuals)
     matrices = keys_first(result.attentions[layer] for layer in chosen)
@@ -91,17 +92,12 @@ def _read(model, batch: dict, layers, test: bool) -> ReadAttention:
 
 def _run(model, batch: dict, layers) -> tuple:
     """Run a model: what it returned, the places of its attentions, the numbers of those wanted, and the mask given."""
-    torch: Any = sys.modules.get("torch")
-    ask = _asked(torch, model, batch)
-    if not hasattr(model, "named_modules"):
-        result, where = model(**ask), None
-        _check_found(model, result)
-    else:
-        with torch.no_grad(), Run(torch).listening(model) as run:
-            result = model(**ask)
-        _check_found(model, result)
-        where = places(run, result.attentions)
-    chosen = _chosen(model, layers, where or [None] * len(result.attentions), len(result.hidden_states) - 1)
+    torch = sys.modules["torch"]
+    with torch.no_grad(), Run(torch).listening(model) as run:
+        result = model(**_asked(torch, model, batch))
+    _check_found(model, result)
+    where = places(run, result.attentions)
+    chosen = _chosen(model, layers, where, len(result.hidden_states) - 1)
     tokens = result.hidden_states[0].shape[:2]
     for layer in chosen:
         got = tuple(result.attentions[layer].shape)
@@ -116,9 +112,9 @@ def _run(model, batch: dict, layers) -> tuple:
 
 def _asked(torch, model, batch: dict) -> dict:
     """The arguments of a run that returns attention, without a cache of keys and values."""
-    ask = batch if torch is None else tensors(torch, batch)
     cache = {"use_cache": False} if getattr(model.config, "use_cache", None) else {}
-    return ask | dict.fromkeys(("output_attentions", "output_hidden_states", "return_dict"), True) | cache
+    outputs = dict.fromkeys(("output_attentions", "output_hidden_states", "return_dict"), True)
+    return tensors(torch, batch) | outputs | cache
 
 
 def _chosen(model, layers, where: list, depth: int) -> list[int]:
