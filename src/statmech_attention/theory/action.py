@@ -6,12 +6,17 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.coordinates import point_of
+from statmech_attention.theory.energies import FeatureEnergy
+from statmech_attention.theory.kernels import check_order_parameter
+from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.problem import Problem, need_problem
-from statmech_attention.theory.regression import kernel_regression
+
+_nats = quick_jit()(FeatureEnergy.value)
 
 
 def entropy(
@@ -60,8 +65,9 @@ def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
 
     Source: Tiberi et al. (2024), equations (12) and (34).
     """
-    fitted = kernel_regression(problem, order_parameter)
-    return (fitted.regression.nats + fitted.problem.dropped * jnp.log(problem.temperature)) / problem.examples
+    rows = need_problem(problem, "temperature").reduce().padded()
+    overlap = check_order_parameter(order_parameter, rows.attentioned.chain.partial_paths[0])
+    return _nats(feature_energy(rows, rows), overlap) / problem.examples
 
 
 def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Array, ""]:

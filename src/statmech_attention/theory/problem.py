@@ -101,11 +101,6 @@ class Problem:
         return int(self.count) if checks.concrete(self.count) and np.ndim(self.count) == 0 else self.count
 
     @property
-    def dropped(self) -> "int | Float[Array, '*batch']":
-        """Number of labels that have no row, as there are neither inputs nor labels; negative in a padded problem."""
-        return (self.examples - self.labels.shape[0]) * self.attentioned.chain.outputs
-
-    @property
     def layers(self) -> tuple:
         """The layers, as in `(2, SkipHeads(2), Outputs(3))`."""
         return self.attentioned.layers
