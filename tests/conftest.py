@@ -1,5 +1,6 @@
 """Settings of every test. The package must not be imported here: its run-time type checks are switched on later."""
 
+import ctypes
 import gc
 import os
 import resource
@@ -9,12 +10,18 @@ from pathlib import Path
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+# A second thread waits for the first one's small matrices, at the cost of a processor.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("NPROC", "1")  # threads of XLA
 
 import hypothesis
 import jax
 import pytest
+import threadpoolctl
+
+# Plugins may have imported NumPy before.
+threadpoolctl.threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), "blas")
 
 jax.config.update("jax_enable_x64", True)
 # In arrays over (examples, paths, ...) an axis that is silently stretched is the bug to expect.
@@ -32,13 +39,19 @@ def pytest_collection_finish():
     gc.set_threshold(50_000)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _room_for_compiled_programs():
-    """Forget programs where a process holds 1.5 GiB: each has memory maps, too, of which Linux gives it 65,530."""
-    yield
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown():
+    """Forget programs where a process holds 1.25 GiB: each has memory maps, too, of which Linux gives it 65,530.
+
+    glibc keeps what is freed, until it is asked to give it back.
+    """
     held = Path("/proc/self/statm")
-    if held.exists() and int(held.read_text().split()[1]) * resource.getpagesize() > 3 * 2**29:
+    if held.exists() and int(held.read_text().split()[1]) * resource.getpagesize() > 5 * 2**28:
         jax.clear_caches()
+        gc.collect()
+        give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if give_back:
+            give_back(0)
 
 
 @pytest.fixture
