@@ -63,32 +63,52 @@ def test_the_pairs_kernels_give_the_derivatives_that_the_features_give(case):
     assert pairs.energy.products.shape == (21, EXAMPLES * (EXAMPLES + 1) // 2)
     same = partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-11)
     jax.tree.map(same, dense(pairs, point), dense(features, point))
-    overlap = features.overlap(point)
-    same(pairs.energy.held(overlap), features.energy.value(overlap))
-    same(symmetric(jax.grad(pairs.energy.held)(overlap)), symmetric(jax.grad(features.energy.value)(overlap)))
+
+    @jax.jit
+    def values_and_slopes(features, pairs, point):
+        overlap = features.overlap(point)
+        return [jax.value_and_grad(one)(overlap) for one in (pairs.energy.held, features.energy.value)]
+
+    (held, slope), (value, other) = values_and_slopes(features, pairs, point)
+    same(held, value)
+    same(symmetric(slope), symmetric(other))
 
 
 def test_energies_know_what_automatic_differentiation_finds(case):
     features, pairs, point = case
-    overlap, change = features.overlap(point), jnp.asarray(np.random.default_rng(1).normal(size=(6, 6)))
+    change = symmetric(jnp.asarray(np.random.default_rng(1).normal(size=(6, 6))))
     same = partial(np.testing.assert_allclose, rtol=1e-8, atol=1e-8)
-    for energy in (features.energy, pairs.energy):
-        plain = Plain(energy)
-        jax.tree.map(same, energy.derivatives(overlap), plain.derivatives(overlap))
-        bent = jax.jvp(jax.grad(energy.value), (overlap,), (symmetric(change),))[1]
-        for one in (energy, plain):
-            value, slope, known = one.linearised(overlap)
-            same(value, energy.value(overlap))
-            same(slope, symmetric(jax.grad(energy.value)(overlap)))
-            same(one.slope_change(known, symmetric(change)), symmetric(bent))
+
+    def derivatives(energy, overlap):
+        value, slope, known = energy.linearised(overlap)
+        return energy.derivatives(overlap), (value, slope, energy.slope_change(known, change))
+
+    @jax.jit
+    def all_derivatives(action, point):
+        overlap, energy = action.overlap(point), action.energy
+        slope, bent = jax.jvp(jax.grad(energy.value), (overlap,), (change,))
+        found = [derivatives(one, overlap) for one in (energy, Plain(energy))]
+        return found, (energy.value(overlap), symmetric(slope), symmetric(bent))
+
+    for action in (features, pairs):
+        ((known, linear), (plain, other)), automatic = all_derivatives(action, point)
+        jax.tree.map(same, known, plain)
+        jax.tree.map(same, linear, automatic)
+        jax.tree.map(same, other, automatic)
 
 
 def test_the_density_is_half_of_n_times_the_action(case):
     features, pairs, point = case
     unit = max(WIDTHS)
+
+    @jax.jit
+    def both(action, point):
+        least = coordinates.entropy(0 * point, action.shares, action.factors)
+        return action.half(point), 0.5 * unit * (action.value(point) - least)
+
     for action in (features, pairs):
-        wanted = 0.5 * unit * (action.value(point) - coordinates.entropy(0 * point, action.shares, action.factors))
-        assert float(action.half(point)) == pytest.approx(float(wanted), rel=1e-12)
+        found, wanted = both(action, point)
+        assert float(found) == pytest.approx(float(wanted), rel=1e-12)
 
 
 @jax.tree_util.register_dataclass
@@ -155,7 +175,7 @@ def test_a_point_that_is_not_finite_gives_derivatives_that_are_not(case):
     value, gradient, curvature = dense(action, point.at[0].set(jnp.nan))
     assert not np.isfinite(value)
     assert not np.all(np.isfinite(gradient))
-    step, _ = exact_step(jnp.ones_like(point), curvature.hessian, jnp.asarray(1.0))
+    step, _ = jax.jit(exact_step)(jnp.ones_like(point), curvature.hessian, jnp.asarray(1.0))
     assert np.all(np.isfinite(step))
 
 
@@ -166,7 +186,13 @@ def test_the_entropys_derivatives_are_those_of_an_action_without_labels():
     factors = coordinates.full_rank(whole.architecture)
     action = Action.of(feature_energy(whole, whole), whole.architecture, factors)
     point = jnp.asarray(np.random.default_rng(5).normal(size=factors.coordinates))
-    value, slope, curvature = coordinates.entropy_derivatives(point, action.shares, factors)
-    assert float(value) == pytest.approx(float(coordinates.entropy(point, action.shares, factors)), rel=1e-14)
-    np.testing.assert_allclose(slope, jax.grad(coordinates.entropy)(point, action.shares, factors), rtol=1e-12)
+
+    @jax.jit
+    def both(point, shares):
+        known = coordinates.entropy_derivatives(point, shares, factors)
+        return known, jax.value_and_grad(coordinates.entropy)(point, shares, factors)
+
+    (value, slope, curvature), automatic = both(point, action.shares)
+    assert float(value) == pytest.approx(float(automatic[0]), rel=1e-14)
+    np.testing.assert_allclose(slope, automatic[1], rtol=1e-12)
     np.testing.assert_allclose(dense(action, point)[2].hessian, np.diag(curvature), rtol=1e-12, atol=1e-12)
