@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize, minimize_scalar
 
 from attention_book.theory import transition
@@ -14,9 +15,8 @@ def _action(along, rest, kernels, y, width, temperature):
     root = np.array([[np.sqrt(along), 0.0], [rest[0], np.exp(rest[1])]])
     U = root @ root.T
     K = U[0, 0] * kernels[0] + U[0, 1] * kernels[1] + U[1, 1] * kernels[2]
-    values, vectors = np.linalg.eigh(K)
-    values = np.maximum(values, 0) + temperature
-    energy = np.log(values).sum() + ((vectors.T @ y) ** 2 / values).sum()
+    factor, lower = cho_factor(K + temperature * np.eye(len(y)))
+    energy = 2 * np.log(np.diagonal(factor)).sum() + y @ cho_solve((factor, lower), y)
     u = (np.sqrt(1 + 4 * np.trace(U)) - 1) / 2  # where tr U / u + u + ln u is smallest
     return np.trace(U) / u + np.log(u) + u - np.log(np.linalg.det(U)) + energy / width
 
