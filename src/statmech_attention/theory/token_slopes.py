@@ -70,17 +70,17 @@ def _padded(inputs: TokenInputs, ranked: Ranked, count: int) -> Rows:
     places = np.repeat(inputs.order * longest - inputs.starts, lengths) + np.arange(len(inputs.weights))
 
     def spread(rows):
-        found = np.zeros((len(inputs) * longest, *rows.shape[1:]))
-        found[places] = rows
-        return found
+        wide = np.zeros((len(inputs) * longest, *rows.shape[1:]))
+        wide[places] = rows
+        return wide
 
     def spread_maps(layer):
-        found, first = np.zeros((inputs.groups[0].maps[layer].shape[1], len(inputs), longest, longest)), 0
+        maps, first = np.zeros((inputs.groups[0].maps[layer].shape[1], len(inputs), longest, longest)), 0
         for group in inputs.groups:
             examples = inputs.order[first : first + len(group.maps[layer])]
-            found[:, examples, : group.length, : group.length] = group.maps[layer].swapaxes(0, 1)
+            maps[:, examples, : group.length, : group.length] = group.maps[layer].swapaxes(0, 1)
             first += len(examples)
-        return found
+        return maps
 
     directions = np.stack([spread(grown(level[:, :count], len(level), count)) for level in ranked.columns])
     maps = tuple(map(spread_maps, reversed(range(len(inputs.chain.layers)))))

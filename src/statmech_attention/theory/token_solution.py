@@ -93,12 +93,12 @@ class TokenSolution:
         coordinates need no derivative. The features are held fixed, and what they leave out does
         not follow $\sigma_1^2 .. \sigma_L^2$ and gates.
         """
-        found, of_gates = number_slopes(numbers_of(self.problem, unit=1.0), self.point, self.features)
+        slopes, of_gates = number_slopes(numbers_of(self.problem, unit=1.0), self.point, self.features)
         layers = zip(inputs_of(self.problem).chain.heads, np.asarray(of_gates)[::-1], strict=True)
         return {
-            "temperature": found.temperature,
-            "variance": np.array([found.projection, *found.variances[::-1], found.readout]),
-            "width": np.array([*found.shares[::-1], found.readout_share]),
+            "temperature": slopes.temperature,
+            "variance": np.array([slopes.projection, *slopes.variances[::-1], slopes.readout]),
+            "width": np.array([*slopes.shares[::-1], slopes.readout_share]),
             "gates": np.concatenate([gates[:heads] for heads, gates in layers]),
         }
 
