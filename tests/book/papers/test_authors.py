@@ -1,6 +1,7 @@
 """The authors' inputs through our functions, to the tolerance of their own minimiser and of their rounding."""
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from attention_book.papers import authors
@@ -29,6 +30,7 @@ def test_another_temperature_would_be_seen():
     assert np.abs(np.asarray(moved) - theirs["mean"].values[0]).max() > 1e-3
 
 
+@pytest.mark.usefixtures("optimised")
 def test_samples_are_those_of_the_first_paper():
     scores = np.concatenate([authors.sampled(width).scores for width in (10, 100)])
     # Twenty entries, not independent: the largest within what twenty would give once in a hundred tests.
@@ -42,6 +44,7 @@ def test_dynamics_are_those_of_the_second_paper():
     assert np.all(found.from_the_start < 1e-14 * np.exp(0.2 * np.arange(60)))
 
 
+@pytest.mark.usefixtures("optimised")
 def test_exponents_are_those_of_the_second_paper():
     theirs, ours = authors.exponents()
     close = np.abs(ours - theirs).max(axis=1) < 1e-4
