@@ -40,16 +40,23 @@ def random_point(chain):
 @on_chains(2)
 def test_layers_paths_and_loops_give_the_same_network(chain):
     plain, weights, inputs, matrices = chain.network()
-    for readout in ("last", "mean"):
-        options = {"readout": readout, "layers": chain.heads}
-        outputs = sma.forward(weights, inputs, matrices, **options)
-        close(sma.model.forward_paths(weights, sma.attentioned_inputs(inputs, matrices, **options)), outputs)
-        if readout == "last":
-            close(np.asarray(outputs), brute_force.forward(*plain, inputs, matrices, chain.layers))
-    rows = brute_force.partial_weights(*plain[1:], chain.layers, 0)
-    close(sma.model.effective_weights(weights, layers=chain.heads), jnp.asarray(rows))
-    overlaps = brute_force.order_parameters(*plain[1:], chain.layers)
-    close(sma.model.weights_order_parameters(weights, layers=chain.heads), overlaps)
+
+    @jax.jit
+    def computed(weights, inputs, matrices):
+        outputs = {}
+        for readout in ("last", "mean"):
+            options = {"readout": readout, "layers": chain.heads}
+            xi = sma.attentioned_inputs(inputs, matrices, **options)
+            outputs[readout] = sma.forward(weights, inputs, matrices, **options), sma.model.forward_paths(weights, xi)
+        rows = sma.model.effective_weights(weights, layers=chain.heads)
+        return outputs, rows, sma.model.weights_order_parameters(weights, layers=chain.heads)
+
+    outputs, rows, overlaps = computed(weights, inputs, matrices)
+    for layer_by_layer, along_paths in outputs.values():
+        close(along_paths, layer_by_layer)
+    close(np.asarray(outputs["last"][0]), brute_force.forward(*plain, inputs, matrices, chain.layers))
+    close(rows, jnp.asarray(brute_force.partial_weights(*plain[1:], chain.layers, 0)))
+    close(overlaps, brute_force.order_parameters(*plain[1:], chain.layers))
 
 
 @on_chains(2)
@@ -103,11 +110,16 @@ def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_acti
     options = {"layers": chain.heads, "width": chain.widths, "variance": chain.variances}
     factors, point = random_point(chain)
     elsewhere = [coordinates.order_parameters(scale * point, factors) for scale in (0.3, 1.0, -1.0)]
-    for overlaps in (gp, *elsewhere):
-        assert float(one.action) <= float(sma.theory.action(problem, overlaps)) + 1e-9
-    smallest = float(sma.theory.entropy(gp, **options))
-    for overlaps in (one.order_parameters, *elsewhere):
-        assert smallest < float(sma.theory.entropy(overlaps, **options))
+
+    @jax.jit
+    def action_and_entropy(overlaps):
+        return sma.theory.action(problem, overlaps), sma.theory.entropy(overlaps, **options)
+
+    limit, there, *others = map(action_and_entropy, (gp, one.order_parameters, *elsewhere))
+    for action, _ in (limit, *others):
+        assert float(one.action) <= float(action) + 1e-9
+    for _, entropy in (there, *others):
+        assert float(limit[1]) < float(entropy)
 
     rng = np.random.default_rng(chain.seed)
     rotation, _ = np.linalg.qr(rng.normal(size=(FEATURES, FEATURES)))
@@ -213,13 +225,18 @@ def test_heads_removed_in_two_steps_are_removed_at_once_and_are_masked(chain):
         fewer = sma.keep_heads(network, pruning.kept_heads(first, layers=whole), layers=chain.heads)
         close(sma.keep_heads(fewer, rest, layers=middle), found)
         smaller.append(found)
-
-    outputs = sma.forward(smaller[0], inputs, smaller[1], layers=left)
-    close(sma.model.forward_paths(smaller[0], smaller[2]), outputs)
-    kept = ~np.isin(np.arange(sum(chain.counts)), both)
-    contributions = path_contributions(weights, xi)
-    close(masked_outputs(contributions, kept[None], layers=chain.heads)[0], outputs)
-    whole = sma.layers.Chain.of(chain.heads)
     parts = whole.keep(pruning.heads.kept_heads(both, layers=chain.heads))[1]
-    overlaps = order_parameters_on(sma.model.weights_order_parameters(weights, layers=chain.heads), whole, parts)
-    close(overlaps, sma.model.weights_order_parameters(smaller[0], layers=left))
+
+    @jax.jit
+    def computed(weights, xi, smaller, inputs):
+        outputs = sma.forward(smaller[0], inputs, smaller[1], layers=left)
+        overlaps = order_parameters_on(sma.model.weights_order_parameters(weights, layers=chain.heads), whole, parts)
+        fewer = sma.model.weights_order_parameters(smaller[0], layers=left)
+        along_paths = sma.model.forward_paths(smaller[0], smaller[2])
+        return outputs, along_paths, path_contributions(weights, xi), overlaps, fewer
+
+    outputs, along_paths, contributions, overlaps, fewer = computed(weights, xi, smaller, inputs)
+    close(along_paths, outputs)
+    kept = ~np.isin(np.arange(sum(chain.counts)), both)
+    close(masked_outputs(contributions, kept[None], layers=chain.heads)[0], outputs)
+    close(overlaps, fewer)
