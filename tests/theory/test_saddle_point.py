@@ -305,15 +305,15 @@ def test_duplicate_examples_at_small_temperature_still_solve(method):
     assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, 0.5e-8), 1e-6)
 
 
-@pytest.mark.parametrize("method", ["dense", "products"])
-def test_a_kernel_singular_but_for_rounding_says_why_it_does_not_solve(method):
-    # K + T keeps two or three digits of T: the gradient is not known to the tolerance. With
+# On some processors the dense Hessian still finds a minimum at 1e-13.
+@pytest.mark.parametrize(("method", "temperature"), [("dense", 1e-15), ("products", 1e-13)])
+def test_a_kernel_singular_but_for_rounding_says_why_it_does_not_solve(method, temperature):
+    # K + T keeps three digits of T at most: the gradient is not known to the tolerance. With
     # more rows than (path, feature) those seen twice would be rotated away.
     once, labels, twice, both = seen_twice(examples=30, features=30)
-    with pytest.raises(
-        sma.NotConverged, match=r"not reached at T = 1e-13, .*[Rr]aise (max_steps|the temperature)"
-    ) as caught:
-        sma.solve(sma.Problem(twice, both, width=4.0, temperature=1e-13, layers=HEADS), method=method)
+    said = f"not reached at T = {temperature:g}, .*[Rr]aise (max_steps|the temperature)"
+    with pytest.raises(sma.NotConverged, match=said) as caught:
+        sma.solve(sma.Problem(twice, both, width=4.0, temperature=temperature, layers=HEADS), method=method)
     assert caught.value.solution.outcome in (sma.Outcome.STALLED, sma.Outcome.MAX_STEPS)
     assert caught.value.solution.gradient_norm > 1e-8
     wanted = reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, 0.5e-13)
