@@ -41,12 +41,12 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown():
-    """Forget programs where a process holds 1.25 GiB: each has memory maps, too, of which Linux gives it 65,530.
+    """Forget programs where a process holds a GiB: each has memory maps, too, of which Linux gives it 65,530.
 
     glibc keeps what is freed, until it is asked to give it back.
     """
     held = Path("/proc/self/statm")
-    if held.exists() and int(held.read_text().split()[1]) * resource.getpagesize() > 5 * 2**28:
+    if held.exists() and int(held.read_text().split()[1]) * resource.getpagesize() > 2**30:
         jax.clear_caches()
         gc.collect()
         give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
