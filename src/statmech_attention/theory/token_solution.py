@@ -22,11 +22,11 @@ class NotSettled(RuntimeError):
     """Raised when more directions still change predictions; `solution` has the last ones."""
 
     def __init__(self, message: str, solution: "TokenSolution"):
-        super().__init__(message, solution)
+        super().__init__(message)
         self.solution = solution
 
-    def __str__(self) -> str:
-        return self.args[0]
+    def __reduce__(self):  # pickle would call it with the message alone
+        return type(self), (*self.args, self.solution)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
