@@ -1,39 +1,18 @@
-"""Every run notebook on the small scale of `workflow/smoke.yaml`; twice, with equal numbers, where threads draw.
+"""Every run notebook on the small scale of `workflow/smoke.yaml`; twice, with equal numbers, where threads draw."""
 
-The first time without a kernel of its own, most of whose time is imports: here shapes and types are checked. The second
-time, and in other tests, with one.
-"""
+from pathlib import Path
 
-import contextlib
-
-import jax
-import nbformat
 import numpy as np
 import pytest
 import yaml
 
 from attention_book.runs import notebooks, results, workflow
 
+TESTS = Path(__file__).parents[2]
 CONFIGURATION = yaml.safe_load((workflow.ROOT / "workflow" / "smoke.yaml").read_text(encoding="utf-8"))
 RECORDS = [line["record"] for line in CONFIGURATION["runs"]]
 DRAWN_ON_THREADS = {"sampling", "one_shot_sampling", "skips", "learned", "many_paths", "trust"}
 TWICE = [line["record"] for line in CONFIGURATION["runs"] if line["run"] in DRAWN_ON_THREADS]
-
-
-def execute_here(notebook, source, given, target, *, progress):
-    """In place of `execute`: the cells in this process, with the precision in which a kernel begins."""
-    names, double = {"__name__": "__main__"}, jax.config.read("jax_enable_x64")
-    jax.config.update("jax_enable_x64", False)
-    try:
-        with contextlib.chdir(source.parent):
-            for cell in notebook.cells:
-                if cell.cell_type == "code":
-                    exec(compile(cell.source, str(source), "exec"), names)
-                if "parameters" in cell.metadata.get("tags", []):
-                    names.update(given)
-    finally:
-        jax.config.update("jax_enable_x64", double)
-    nbformat.write(notebook, target)
 
 
 @pytest.fixture(scope="module")
@@ -48,15 +27,15 @@ def made(tmp_path_factory):
         if not one.path.is_file():
             pieces = list(one.runs())
             for path, given in pieces:
-                with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(notebooks, "execute", execute_here)
-                    run(one, path, given)
+                run(one, path, given)
             assert {path.suffix for path in one.path.parent.rglob("*") if path.is_file()} == {".nc", ".ipynb"}
             if one.pieces:
                 workflow.combine(one.path, list(one.pieces), [path for path, _ in pieces])
         return one
 
-    return make
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONSTARTUP", str(TESTS / "checked_kernel.py"))
+        yield make
 
 
 def run(one, path, given):
