@@ -1,5 +1,7 @@
 """Records computed again by their notebooks: what stands and what does not."""
 
+import shutil
+
 import numpy as np
 import pytest
 import verify
@@ -32,17 +34,31 @@ results.save(xr.Dataset({"value": ("width", values)}, {"width": widths}), output
 """
 
 
-@pytest.fixture
-def record(tmp_path, monkeypatch):
-    """A record of two draws, joined from two runs of a notebook."""
-    (tmp_path / "tiny.md").write_text(NOTEBOOK)
-    monkeypatch.setattr(workflow, "RUNS", tmp_path)
-    line = {"record": "tiny", "run": "tiny", "pieces": {"draw": [0, 1]}, "verify": {"widths": [30]}}
-    (one,) = records({"folder": str(tmp_path / "results"), "runs": [line]})
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A record of two draws, joined from two runs of a notebook, in a folder with the notebook."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "tiny.md").write_text(NOTEBOOK)
+    one = described(folder)
     pieces = list(one.runs())
     for path, given in pieces:
-        notebooks.run(tmp_path / "tiny.md", {**given, "output": path}, output=path.with_suffix(".ipynb"))
+        notebooks.run(folder / "tiny.md", {**given, "output": path}, output=path.with_suffix(".ipynb"))
     combine(one.path, ["draw"], [path for path, _ in pieces])
+    return folder
+
+
+@pytest.fixture
+def record(made, tmp_path, monkeypatch):
+    """A copy of the record."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr(workflow, "RUNS", tmp_path)
+    return described(tmp_path)
+
+
+def described(folder):
+    """The line of the record, in a folder."""
+    line = {"record": "tiny", "run": "tiny", "pieces": {"draw": [0, 1]}, "verify": {"widths": [30]}}
+    (one,) = records({"folder": str(folder / "results"), "runs": [line]})
     return one
 
 
