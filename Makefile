@@ -21,9 +21,7 @@ XLA_FLAGS ?= $(if $(filter x86_64,$(shell uname -m)),--xla_cpu_max_isa=AVX2) $(i
 JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/compiled
 export XLA_FLAGS JAX_COMPILATION_CACHE_DIR
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
-# Every kernel imports the same modules: they are compiled once, whatever the environment says.
-unexport PYTHONDONTWRITEBYTECODE
-export PYTHONPYCACHEPREFIX ?= $(CURDIR)/.cache/bytecode
+unexport PYTHONDONTWRITEBYTECODE  # every kernel imports the same modules
 export PYTHONWARNINGS ?= ignore:Error reading persistent compilation cache
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 coverage := 'pytest-cov>=6,<8'
