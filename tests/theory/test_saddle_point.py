@@ -306,9 +306,9 @@ def test_duplicate_examples_at_small_temperature_still_solve(method):
     assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, 0.5e-8), 1e-6)
 
 
-@pytest.mark.parametrize("method", ["dense", "products"])
-def test_a_kernel_singular_but_for_rounding_says_why_it_does_not_solve(method):
-    # K + T keeps two or three digits of T: the gradient is not known to the tolerance, but for luck at one of them.
+@pytest.mark.parametrize(("method", "fewest"), [("dense", 1), ("products", 5)])
+def test_a_kernel_singular_but_for_rounding_says_why_it_does_not_solve(method, fewest):
+    # K + T keeps two or three digits of T: the gradient is not known to the tolerance, but for dense luck.
     # With more rows than (path, feature) those seen twice would be rotated away.
     once, labels, twice, both = seen_twice(examples=30, features=30)
     raised = []
@@ -325,7 +325,7 @@ def test_a_kernel_singular_but_for_rounding_says_why_it_does_not_solve(method):
         # The backward error of a Cholesky factor acts like a change of T by so much.
         gram = sma.kernel(problem.attentioned, problem.attentioned, solution.order_parameter)
         assert_same(solution, expected, len(gram) * np.finfo(float).eps * np.linalg.norm(gram, 2) / temperature)
-    assert raised and all(raised)
+    assert len(raised) >= fewest and all(raised)
 
 
 @pytest.mark.parametrize("contradicting", [False, True])

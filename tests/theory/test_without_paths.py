@@ -239,12 +239,12 @@ def test_training_inputs_as_new_ones_have_the_training_kernel(many):
 def test_infinite_width_is_kernel_regression_but_for_narrow_heads(name):
     train, test, labels, numbers = setting(name)
     numbers["width"] = np.inf
-    expected = sma.solve(sma.Problem(sma.attentioned_inputs(**train), labels, **numbers))
-    found = sma.solve_without_paths(sma.Problem(sma.token_inputs(**train), labels, **numbers))
+    expected = sma.solve(sma.Problem(sma.attentioned_inputs(**train), labels, **numbers), tolerance=1e-10)
+    found = sma.solve_without_paths(sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-10)
     np.testing.assert_allclose(found.log_evidence, sma.log_evidence(expected))
     assert (found.steps > 0) == (name == "narrow heads")
     wanted = expected.predict(sma.attentioned_inputs(**test))
-    np.testing.assert_allclose(found.predict(sma.token_inputs(**test)).mean, wanted.mean, atol=1e-6)
+    np.testing.assert_allclose(found.predict(sma.token_inputs(**test)).mean, wanted.mean, atol=1e-9)
 
 
 def test_what_does_not_fit_is_refused(many):

@@ -14,8 +14,18 @@ from statmech_attention.theory.token_hyperparameters import maximise_evidence_wi
 from statmech_attention.theory.trust_region import Outcome
 from statmech_attention.theory.without_paths import NotSettled, TokenSolution, solve_without_paths, sweep_without_paths
 
-__all__ = ["EvidenceMaximum", "KernelRegression", "NotConverged", "NotSettled", "Outcome", "Prediction", "Problem"]
-__all__ += ["Regression", "Solution", "TokenSolution"]
+__all__ = [
+    "EvidenceMaximum",
+    "KernelRegression",
+    "NotConverged",
+    "NotSettled",
+    "Outcome",
+    "Prediction",
+    "Problem",
+    "Regression",
+    "Solution",
+    "TokenSolution",
+]
 __all__ += ["accuracy", "action", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
 __all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "solve", "solve_sweep"]
 __all__ += ["kernel_without_paths", "solve_without_paths"]

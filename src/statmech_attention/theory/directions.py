@@ -32,14 +32,13 @@ from jax.scipy.sparse.linalg import cg
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.features import Features
+from statmech_attention.theory.features import Features, grown
 from statmech_attention.theory.regression import Regression
 
 _MEMORY = 20  # pairs of steps and gradients
 _POLISH = 5
 _CLOSE = 1e-2  # gradient from which Newton's steps lead to the minimum
 _PRODUCTS = 100
-_TINY = 1e-300
 
 
 class Numbers(NamedTuple):
@@ -214,14 +213,14 @@ def lowest(start: Point, numbers: Numbers, features: Features, tolerance: float,
         return float(action), np.asarray(ravel_pytree(slope)[0]) * units
 
     options = {"maxcor": _MEMORY, "maxiter": max_steps, "maxfun": 2 * max_steps, "ftol": 0.0, "gtol": tolerance}
-    end = minimize(
-        value, np.where(units > 0, flat / np.maximum(units, _TINY), 0.0), jac=True, method="L-BFGS-B", options=options
-    )
+    scaled = np.divide(flat, units, out=np.zeros_like(units), where=units > 0)
+    end = minimize(value, scaled, jac=True, method="L-BFGS-B", options=options)
     point, action, slope, steps = end.x, float(end.fun), end.jac, int(end.nfev)
     for _ in range(_POLISH):
         if not tolerance < np.abs(slope).max() < _CLOSE:
             break
-        step = _newton_step(unravel(point * units), jnp.asarray(slope), jnp.asarray(units), numbers, features)
+        scaled, downhill = jnp.asarray(point), -jnp.asarray(slope)
+        step = _newton_step(start, scaled, downhill, jnp.asarray(units), numbers, features)
         nearer = value(point + np.asarray(step))
         if not np.abs(nearer[1]).max() < np.abs(slope).max():
             break
@@ -230,15 +229,15 @@ def lowest(start: Point, numbers: Numbers, features: Features, tolerance: float,
 
 
 @quick_jit()
-def _newton_step(point: Point, slope, units, numbers, features):
-    flat, unravel = ravel_pytree(point)
+def _newton_step(like: Point, scaled, downhill, units, numbers, features):
+    unravel = ravel_pytree(like)[1]
 
     def gradient(scaled):
         action = jax.grad(lambda point: excess_action(point, numbers, features)[0])
         return ravel_pytree(action(unravel(scaled * units)))[0] * units
 
-    product = jax.linearize(gradient, flat / jnp.maximum(units, _TINY))[1]
-    return cg(product, -slope, tol=1e-4, maxiter=_PRODUCTS)[0]
+    product = jax.linearize(gradient, scaled)[1]
+    return cg(product, downhill, tol=1e-4, maxiter=_PRODUCTS)[0]
 
 
 def carried(point: Point, features: Features, others: Features, passed: Sequence, outputs: int) -> Point:
@@ -261,9 +260,8 @@ def carried(point: Point, features: Features, others: Features, passed: Sequence
     shift = None if point.shift is None else jnp.asarray(np.stack(shifts))
     size, inner = others.size * outputs, None
     if point.inner is not None:
-        least = min(size, point.inner.shape[-1])
-        inner = jnp.zeros((*point.inner.shape[:2], size, size))
-        inner = inner.at[..., :least, :least].set(point.inner[..., :least, :least])
+        kept = np.asarray(point.inner[..., :size, :size])
+        inner = jnp.asarray(grown(kept, *kept.shape[:2], size, size))
     return Point(point.outputs, jnp.asarray(np.stack(factors)), shift, inner)
 
 

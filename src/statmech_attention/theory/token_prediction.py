@@ -82,9 +82,8 @@ def _below(rows, descent, place, layer, above, limit, below):
     inside = variance * _within(maps[:, kept:], within)
     if seen.bend is not None:
         bend = seen.bend[place][: maps.shape[1] - kept]
-        whole = seeded(rows, layer, across.reshape(len(across), -1))[kept:].reshape(
-            -1, *across.shape[:2], bend.shape[1]
-        )
+        whole = seeded(rows, layer, across.reshape(len(across), -1))[kept:]
+        whole = whole.reshape(*whole.shape[:2], len(top), -1)
         bent = np.einsum("sncr,srq->sncq", whole, bend, optimize=True)
         inside = inside + variance * sum(_pairs(*pair, length) for pair in zip(bent, whole, strict=True))
         through[kept:] += (bent @ seen.gram[place]).reshape(-1, *excess.shape)

@@ -52,7 +52,7 @@ def attention_slopes(
 ) -> list[Float[np.ndarray, "examples _heads keys queries"]]:
     """Derivatives of $\\ln p(Y)$ in the attention of every layer, the first layer's first."""
     rows, keeps = _padded(inputs, ranked, features.size), tuple(int(layer.keeps) for layer in inputs.chain.layers[::-1])
-    slopes = _slopes_of_maps(rows.maps, rows, point, numbers, features, keeps)
+    slopes = _slopes_of_maps(rows, point, numbers, features, keeps)
     each = zip(inputs.chain.layers, reversed(slopes), strict=True)
     return [_of_heads(layer, np.asarray(of_maps)) for layer, of_maps in each]
 
@@ -88,12 +88,12 @@ def _padded(inputs: TokenInputs, ranked: Ranked, count: int) -> Rows:
 
 
 @partial(jax.jit, static_argnames="keeps")
-def _slopes_of_maps(maps, rows: Rows, point: Point, numbers: Numbers, features: Features, keeps: tuple[int, ...]):
+def _slopes_of_maps(rows: Rows, point: Point, numbers: Numbers, features: Features, keeps: tuple[int, ...]):
     def nats(maps):
         kernel = _kernel(rows._replace(maps=maps), point, numbers, features, keeps)
         return -0.5 * Regression.of(kernel, numbers.temperature, numbers.labels.reshape(-1)).nats
 
-    return jax.grad(nats)(maps)
+    return jax.grad(nats)(rows.maps)
 
 
 def _kernel(rows: Rows, point: Point, numbers: Numbers, features: Features, keeps: tuple[int, ...]):

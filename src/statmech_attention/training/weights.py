@@ -68,7 +68,7 @@ def _descended(white: Weights, inputs, labels, temperature, steps: int, variance
 
 
 def descent(function: Callable[[Any], Array], start: Any, rate, steps: int) -> tuple[Any, Float[Array, " steps"]]:
-    """Where Adam ends, at a rate that falls to zero along a cosine, and the function's value before every step."""
+    """The end of Adam's descent, at a rate that falls to zero along a cosine, and the value before each step."""
     optimiser = optax.adam(optax.cosine_decay_schedule(rate, steps))
 
     def step(state, _):
