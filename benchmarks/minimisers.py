@@ -19,7 +19,7 @@ import statmech_attention as sma
 from benchmarks import problems
 from benchmarks.timing import twice
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.coordinates import full_rank
+from statmech_attention.theory.levels.paths import full_rank
 from statmech_attention.theory.prepared import prepared
 
 SMALL = 1e-8

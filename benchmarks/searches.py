@@ -21,7 +21,7 @@ import statmech_attention as sma
 from attention_book.runs import results
 from benchmarks.numpy_action import lowest_of
 from statmech_attention.layers import Chain, Heads, Linear, Outputs, SkipHeads
-from statmech_attention.theory.minima import search
+from statmech_attention.theory.search import search
 from statmech_attention.theory.starts import Start, starts
 
 EACH = 32  # problems of a kind

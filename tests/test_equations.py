@@ -33,7 +33,11 @@ def test_equation_and_function_are_linked_both_ways(equations):
     app = SimpleNamespace(srcdir=str(ROOT))
     equations._scan(app)
     objects = {}
-    for name, place in (("theory.action.energy", "a"), ("theory.kernels.kernel", "b"), ("dmft.onset", "c")):
+    for name, place in (
+        ("theory.functionals.energy", "a"),
+        ("theory.kernels.of_paths.kernel", "b"),
+        ("dmft.onset", "c"),
+    ):
         entry = SimpleNamespace(objtype="function", aliased=False, docname="book/use/reference/theory", node_id=place)
         objects[f"statmech_attention.{name}"] = entry
     env = SimpleNamespace(get_domain=lambda name: SimpleNamespace(objects=objects))

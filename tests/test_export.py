@@ -139,6 +139,6 @@ def test_corrections_and_training():
 
 def _arguments(solution):
     problem = solution.problem
-    factors = sma.theory.coordinates.full_rank(problem.architecture)
+    factors = sma.theory.levels.paths.full_rank(problem.architecture)
     action = sampling._density.posterior_density(problem, factors).action
     return jnp.zeros(factors.coordinates), action, None

@@ -13,9 +13,9 @@ from attention_book.one_shot import masked_outputs, path_contributions
 from statmech_attention import pruning
 from statmech_attention.layers.chains import order_parameters_on
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory import coordinates
-from statmech_attention.theory.coordinates import point_of
-from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.levels import paths as coordinates
+from statmech_attention.theory.levels.paths import point_of
 from statmech_attention.theory.prepared import feature_energy
 
 

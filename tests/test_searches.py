@@ -7,7 +7,7 @@ import pytest
 import statmech_attention as sma
 from benchmarks import searches
 from benchmarks.numpy_action import NumpyAction, lowest_of
-from statmech_attention.theory.coordinates import full_rank, order_parameters
+from statmech_attention.theory.levels.paths import full_rank, order_parameters
 
 CHAINS = {
     "heads": (2, 2),

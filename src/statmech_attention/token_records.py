@@ -7,8 +7,8 @@ import numpy as np
 
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.tokens import Group, TokenInputs
-from statmech_attention.theory.directions import Point, excess_action
-from statmech_attention.theory.features import Level, Ranked
+from statmech_attention.theory.levels.features import Point, excess_action
+from statmech_attention.theory.levels.ranking import Level, Ranked
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.token_solution import TokenSolution, inputs_of, numbers_of
 

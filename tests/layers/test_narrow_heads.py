@@ -11,7 +11,7 @@ import statmech_attention as sma
 from layers import brute_force
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
-from statmech_attention.theory import coordinates
+from statmech_attention.theory.levels import paths as coordinates
 
 EXAMPLES, FEATURES, TEMPERATURE = 6, 3, 0.2
 Heads, SkipHeads = sma.Heads, sma.SkipHeads

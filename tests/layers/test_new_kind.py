@@ -11,8 +11,8 @@ import statmech_attention as sma
 from layers.check_layer import check_layer
 from statmech_attention.layers import Heads, Layer
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory import coordinates
-from statmech_attention.theory.coordinates import point_of
+from statmech_attention.theory.levels import paths as coordinates
+from statmech_attention.theory.levels.paths import point_of
 
 
 @dataclass(frozen=True)

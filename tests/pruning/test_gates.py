@@ -26,7 +26,7 @@ def rows_of(examples, seed, gates=(1.0,) * 5):
 @pytest.mark.parametrize("head", range(5))
 def test_kernel_without_a_head_is_that_of_the_network_with_its_gate_closed(head, monkeypatch):
     if head == 0:  # example by example
-        monkeypatch.setattr("statmech_attention.theory.infinite_width._AT_ONCE", 1)
+        monkeypatch.setattr("statmech_attention.theory.kernels.of_tokens._AT_ONCE", 1)
     gates = np.where(np.arange(5) == head, 0.0, 1.0)
     whole, without = ((rows_of(6, 1, one), rows_of(4, 2, one)) for one in (np.ones(5), gates))
     found = sma.kernel_without_paths(*whole, variance=VARIANCE) - head_kernels(*whole, variance=VARIANCE)[head]

@@ -12,7 +12,7 @@ import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._density import posterior_density
-from statmech_attention.theory import coordinates
+from statmech_attention.theory.levels import paths as coordinates
 
 HEADS, WIDTHS, VARIANCES = (2, 2), (7, 4, 5), (0.8, 1.5, 0.6, 1.2)
 LAYOUT = Architecture.of(HEADS, WIDTHS, VARIANCES)

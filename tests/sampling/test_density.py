@@ -10,8 +10,8 @@ import pytest
 import statmech_attention as sma
 from statmech_attention.sampling import _bartlett, _density
 from statmech_attention.sampling._modes import gaussians_at_modes
-from statmech_attention.theory import coordinates
-from statmech_attention.theory.coordinates import order_parameter
+from statmech_attention.theory.levels import paths as coordinates
+from statmech_attention.theory.levels.paths import order_parameter
 
 HEADS, WIDTH, VARIANCE, TEMPERATURE = (2, 2), 9.0, 1.3, 0.1
 

@@ -11,7 +11,7 @@ import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._chains import whole_widths
-from statmech_attention.theory import coordinates
+from statmech_attention.theory.levels import paths as coordinates
 
 VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)
 DRAWS, AT_ONCE = 60_000, 20_000

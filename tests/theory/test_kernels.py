@@ -10,7 +10,7 @@ import reference
 import statmech_attention as sma
 from attention_book.one_shot import predictor_vectors
 from attention_book.theory.measures import centred_alignment, principal_overlaps
-from statmech_attention.theory.rows import compressed
+from statmech_attention.theory.kernels.rotations import compressed
 
 
 @pytest.mark.parametrize("heads", [(1,), (2, 1, 3)])

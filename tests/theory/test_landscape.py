@@ -12,12 +12,13 @@ import scipy.optimize
 
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory import coordinates, energies
-from statmech_attention.theory.energies import Energy
-from statmech_attention.theory.landscape import Action
-from statmech_attention.theory.minimum import minimise
+from statmech_attention.theory.descent import energies
+from statmech_attention.theory.descent.energies import Energy
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.descent.minimum import minimise
+from statmech_attention.theory.descent.trust_region import exact_step
+from statmech_attention.theory.levels import paths as coordinates
 from statmech_attention.theory.prepared import feature_energy, pair_energy
-from statmech_attention.theory.trust_region import exact_step
 
 
 @jax.jit

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
-from statmech_attention.theory import energies
+from statmech_attention.theory.descent import energies
 from statmech_attention.theory.prepared import prepared
 
 # The problem most tests share, so that it is compiled once: six examples, four paths, five features.

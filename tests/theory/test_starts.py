@@ -8,8 +8,8 @@ import scipy.linalg
 
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
-from statmech_attention.theory.coordinates import full_rank, order_parameter_factors
-from statmech_attention.theory.minima import search
+from statmech_attention.theory.levels.paths import full_rank, order_parameter_factors
+from statmech_attention.theory.search import search
 from statmech_attention.theory.starts import order_of_heads, starts
 
 

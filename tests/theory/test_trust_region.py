@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from statmech_attention.theory.trust_region import (
+from statmech_attention.theory.descent.trust_region import (
     Outcome,
     exact_step,
     minimise,

@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 from statmech_attention import Problem
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory import gp_order_parameters
-from statmech_attention.theory.kernels import kernel_inputs, kernel_scale, path_heads
+from statmech_attention.theory.kernels.of_paths import kernel_inputs, kernel_scale, path_heads
 
 _BOUNDS = (np.exp(-25.0), np.exp(12.0))  # of a weight: the smallest is as good as 0
 _TEMPERATURES = (1e-4, 1e2)

@@ -13,8 +13,8 @@ from statmech_attention.layers.chains import Layers
 from statmech_attention.model.attention import Attention
 from statmech_attention.model.inputs import booleans, given_matrices
 from statmech_attention.pruning import head_indices
-from statmech_attention.theory.kernels import path_heads
-from statmech_attention.theory.regression import hit
+from statmech_attention.theory.kernels.of_paths import path_heads
+from statmech_attention.theory.kernels.regression import hit
 
 _AT_ONCE = 100  # networks; their outputs are in memory together
 

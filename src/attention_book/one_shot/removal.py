@@ -21,9 +21,9 @@ from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.kernels import check_order_parameter, kernel, kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels.of_paths import check_order_parameter, kernel, kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels.regression import Estimate, hit
 from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.regression import Estimate, hit
 
 
 def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float32, Int32
 from attention_book.one_shot.path_form import Parameters, outputs
 from attention_book.one_shot.sequences import CompactTokens, Sequences, draw_sequences, normalised_patches
 from statmech_attention.layers.chains import Chain
-from statmech_attention.theory.regression import hit
+from statmech_attention.theory.kernels.regression import hit
 
 _VALIDATION_BATCH = 256
 

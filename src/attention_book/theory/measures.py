@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from scipy.special import ndtr
 
 from statmech_attention import checks
-from statmech_attention.theory.regression import Estimate, hit
+from statmech_attention.theory.kernels.regression import Estimate, hit
 
 
 def principal_overlaps(

@@ -27,14 +27,14 @@ from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory import coordinates
-from statmech_attention.theory.coordinates import point_of
-from statmech_attention.theory.energies import Energy
-from statmech_attention.theory.kernels import check_order_parameter, check_semi_definite
-from statmech_attention.theory.landscape import Action
-from statmech_attention.theory.minimum import ActionMinimum, minimise
+from statmech_attention.theory.descent.energies import Energy
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.descent.minimum import ActionMinimum, minimise
+from statmech_attention.theory.descent.trust_region import Outcome
+from statmech_attention.theory.kernels.of_paths import check_order_parameter, check_semi_definite
+from statmech_attention.theory.levels import paths as coordinates
+from statmech_attention.theory.levels.paths import point_of
 from statmech_attention.theory.problem import Problem, need_problem
-from statmech_attention.theory.trust_region import Outcome
 
 _NAMES = ("noise", "signal", "offset", "examples", "features", "width", "temperature", "variance")
 _MOST_DENSE = 120  # coordinates whose Hessian is formed

@@ -15,9 +15,9 @@ import numpy as np
 import optax
 
 import statmech_attention as sma
-from statmech_attention.theory.coordinates import full_rank
-from statmech_attention.theory.landscape import Action
-from statmech_attention.theory.minimum import minimise
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.descent.minimum import minimise
+from statmech_attention.theory.levels.paths import full_rank
 from statmech_attention.theory.prepared import all_pairs
 
 _ROTATION = np.array([[1, 1], [-1, 1]]) / np.sqrt(2)

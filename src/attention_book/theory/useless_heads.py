@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.trust_region import exact_step, minimise
+from statmech_attention.theory.descent.trust_region import exact_step, minimise
 
 
 @cache

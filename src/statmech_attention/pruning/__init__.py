@@ -5,7 +5,7 @@ from statmech_attention.pruning.features import fitted_features
 from statmech_attention.pruning.gates import HeadWorth, head_kernels, head_worth
 from statmech_attention.pruning.heads import head_indices, keep_heads, kept_heads, removal_order
 from statmech_attention.pruning.selection import SelectedHeads, select_heads
-from statmech_attention.theory.kernels import DEFINITIONS, head_scores
+from statmech_attention.theory.kernels.of_paths import DEFINITIONS, head_scores
 
 __all__ = ["DEFINITIONS", "HeadEvidence", "SelectedHeads", "fitted_features", "head_evidence", "head_indices"]
 __all__ += ["head_scores", "keep_heads", "kept_heads", "removal_order", "select_heads", "without_head"]

@@ -12,8 +12,8 @@ from statmech_attention.pruning.features import fitted_features
 from statmech_attention.pruning.gates import head_kernels, head_worth, scale_and_temperature
 from statmech_attention.pruning.heads import keep_heads
 from statmech_attention.theory import Problem, Solution, kernel_without_paths, log_evidence, solve, solve_sweep
-from statmech_attention.theory.kernels import DEFINITIONS, head_scores
-from statmech_attention.theory.regression import Regression
+from statmech_attention.theory.kernels.of_paths import DEFINITIONS, head_scores
+from statmech_attention.theory.kernels.regression import Regression
 from statmech_attention.theory.solution import raise_unless_converged
 from statmech_attention.theory.token_solution import inputs_of
 

@@ -18,8 +18,8 @@ from jaxtyping import Float
 from statmech_attention import checks
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.infinite_width import check_alike, infinite_width, layer_step, mapped, transposed
-from statmech_attention.theory.regression import Regression
+from statmech_attention.theory.kernels.of_tokens import check_alike, infinite_width, layer_step, mapped, transposed
+from statmech_attention.theory.kernels.regression import Regression
 
 _NOISE = np.geomspace(1e-4, 1e2, 121)  # T over the kernel's mean
 

@@ -11,8 +11,8 @@ from statmech_attention.model import TokenInputs
 from statmech_attention.pruning.fits import along_paths, without_paths
 from statmech_attention.pruning.heads import removal_order
 from statmech_attention.theory import Problem
+from statmech_attention.theory.kernels.regression import Estimate, hit
 from statmech_attention.theory.problem import need_examples, need_problem
-from statmech_attention.theory.regression import Estimate, hit
 
 
 class SelectedHeads(NamedTuple):

@@ -20,7 +20,7 @@ from statmech_attention.sampling.diagnostics import MixingWarning, effective_siz
 from statmech_attention.sampling.evidence import Importance, importance
 from statmech_attention.sampling.order_parameters import posterior, tempered_posterior
 from statmech_attention.sampling.weights import weights_posterior
-from statmech_attention.theory.regression import Estimate
+from statmech_attention.theory.kernels.regression import Estimate
 
 __all__ = ["Corrected", "Estimate", "Importance", "MixingWarning", "SamplerSettings", "attention_posterior"]
 __all__ += ["corrected", "effective_size", "estimate", "importance", "posterior", "prediction", "predictors", "r_hat"]

@@ -27,7 +27,7 @@ from scipy.special import gammaincinv, gammaln, ndtri
 
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling._chains import whole_widths
-from statmech_attention.theory.coordinates import FactorShapes, branch_rows, factor_shapes, overlaps_of
+from statmech_attention.theory.levels.paths import FactorShapes, branch_rows, factor_shapes, overlaps_of
 
 
 def bartlett(architecture: Architecture) -> FactorShapes:

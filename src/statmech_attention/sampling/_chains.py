@@ -20,7 +20,7 @@ from statmech_attention import checks
 from statmech_attention.installed import watched
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.kernels import inputs_like
+from statmech_attention.theory.kernels.of_paths import inputs_like
 from statmech_attention.theory.problem import Problem, need_problem
 
 _BLOCK = 50  # draws between two looks at the progress bar

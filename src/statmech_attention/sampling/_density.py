@@ -9,12 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.coordinates import FactorShapes, entropy, order_one
-from statmech_attention.theory.energies import PairEnergy
-from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.descent.energies import PairEnergy
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.descent.trust_region import Outcome, exact_step, minimise
+from statmech_attention.theory.levels.paths import FactorShapes, entropy, order_one
 from statmech_attention.theory.prepared import all_pairs, prepared
 from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.trust_region import Outcome, exact_step, minimise
 
 _MAX_STEPS = 100  # to a mode
 _AT_ONCE = 16  # columns of a Hessian that are computed together

@@ -6,7 +6,7 @@ import numpy as np
 
 from statmech_attention.sampling._density import Laplace, Posterior, laplace
 from statmech_attention.theory import Problem, Solution, minima
-from statmech_attention.theory.coordinates import FactorShapes, full_rank, point_of
+from statmech_attention.theory.levels.paths import FactorShapes, full_rank, point_of
 from statmech_attention.theory.starts import Start, starts
 
 _SAME = 1e-2  # difference of two coordinates that are one

@@ -11,11 +11,11 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.energies import PairEnergy, packed, pair_products
-from statmech_attention.theory.kernels import check_semi_definite, kernel_inputs, kernel_scale
+from statmech_attention.theory.descent.energies import PairEnergy, packed, pair_products
+from statmech_attention.theory.kernels.of_paths import check_semi_definite, kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels.regression import Prediction
 from statmech_attention.theory.prepared import all_pairs
 from statmech_attention.theory.problem import Problem, need_problem
-from statmech_attention.theory.regression import Prediction
 
 
 class CrossKernels(NamedTuple):

@@ -24,8 +24,8 @@ from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._chains import SamplerSettings, nuts, run, with_warmup
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem, kernel_regression
-from statmech_attention.theory.coordinates import full_rank, order_parameters, prior_deviations
-from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.levels.paths import full_rank, order_parameters, prior_deviations
 from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.problem import need_examples, need_problem
 

@@ -25,9 +25,9 @@ from statmech_attention.model import AttentionedInputs
 from statmech_attention.sampling._density import hessian
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.theory import Prediction, Solution
-from statmech_attention.theory.coordinates import full_rank, order_one, order_parameters, point_of
-from statmech_attention.theory.kernels import inputs_like
-from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.kernels.of_paths import inputs_like
+from statmech_attention.theory.levels.paths import full_rank, order_one, order_parameters, point_of
 from statmech_attention.theory.prepared import all_pairs
 
 

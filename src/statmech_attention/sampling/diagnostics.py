@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.regression import Estimate, Prediction
+from statmech_attention.theory.kernels.regression import Estimate, Prediction
 
 LARGEST_R_HAT = 1.01
 SMALLEST_EFFECTIVE_SIZE = 400

@@ -30,10 +30,10 @@ from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima
-from statmech_attention.theory.coordinates import FactorShapes, full_rank, half_entropy, order_one
-from statmech_attention.theory.energies import PairEnergy
-from statmech_attention.theory.landscape import Action
-from statmech_attention.theory.regression import Estimate
+from statmech_attention.theory.descent.energies import PairEnergy
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.kernels.regression import Estimate
+from statmech_attention.theory.levels.paths import FactorShapes, full_rank, half_entropy, order_one
 
 _REPLICATES = 16
 PER_PRIOR_POINT = 4  # points around a mode for each one of the prior

@@ -29,9 +29,9 @@ from statmech_attention.sampling._outputs import by_output, cross_kernels, outpu
 from statmech_attention.sampling._tempering import tempering
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem
-from statmech_attention.theory.coordinates import order_parameters as order_parameters_at
-from statmech_attention.theory.energies import PairEnergy
-from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.descent.energies import PairEnergy
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.levels.paths import order_parameters as order_parameters_at
 from statmech_attention.theory.prepared import all_pairs
 
 

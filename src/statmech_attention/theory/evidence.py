@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.theory import coordinates
-from statmech_attention.theory.coordinates import point_of
+from statmech_attention.theory.levels import paths as coordinates
+from statmech_attention.theory.levels.paths import point_of
 from statmech_attention.theory.prepared import prepared
 from statmech_attention.theory.solution import Solution
 

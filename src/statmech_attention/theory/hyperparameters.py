@@ -14,9 +14,9 @@ import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.theory.evidence import log_evidence
-from statmech_attention.theory.minima import minima
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve
+from statmech_attention.theory.search import minima
 from statmech_attention.theory.solution import NotConverged, Solution, raise_unless_converged
 
 _STEEPEST = 1e-5  # nats for a factor of e, where the search ends

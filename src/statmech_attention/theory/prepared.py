@@ -7,12 +7,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.coordinates import full_rank
-from statmech_attention.theory.energies import FeatureEnergy, PairEnergy, pair_products
-from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
-from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.descent.energies import FeatureEnergy, PairEnergy, pair_products
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.kernels.of_paths import kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels.rotations import compressed
+from statmech_attention.theory.levels.paths import full_rank
 from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.rows import compressed
 
 METHODS = ("auto", "dense", "products")
 _PRODUCTS_PER_STEP = 20  # 12 to 19 were counted on one-shot images seen along 64 paths

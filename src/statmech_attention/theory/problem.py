@@ -16,8 +16,8 @@ from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.kernels import kernel_scale
-from statmech_attention.theory.rows import padded, triangulated
+from statmech_attention.theory.kernels.of_paths import kernel_scale
+from statmech_attention.theory.kernels.rotations import padded, triangulated
 
 LARGEST_LABELS = 300.0  # |Y|^2 over tr(K + T): up to 90 renumbered heads never changed a solve, from 500 they did
 _NAMES = ("attentioned", "labels", "width", "temperature", "variance")

@@ -14,9 +14,9 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.coordinates import full_rank, point_of
-from statmech_attention.theory.landscape import Action
-from statmech_attention.theory.minimum import ActionMinimum, minimise
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.descent.minimum import ActionMinimum, minimise
+from statmech_attention.theory.levels.paths import full_rank, point_of
 from statmech_attention.theory.prepared import METHODS, prepared
 from statmech_attention.theory.problem import Problem, need_problem, warn_of_large_labels
 from statmech_attention.theory.solution import Solution, raise_unless_converged
@@ -38,7 +38,7 @@ def solve(
 
     Under `jax.jit`, `jax.vmap` and `jax.grad` write `throw=False` and look at `converged`: nothing
     can be raised there. Derivatives in inputs, labels, temperature, widths and variances come from
-    the implicit function theorem, see `theory.minimum`. They are NaN if the solve did not converge;
+    the implicit function theorem, see `theory.descent.minimum`. They are NaN if the solve did not converge;
     there are none in a head's value dimension.
 
     Args:

@@ -9,9 +9,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.theory.descent.trust_region import Outcome
+from statmech_attention.theory.kernels.regression import Prediction
+from statmech_attention.theory.predictor import kernel_regression
 from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.regression import Prediction, kernel_regression
-from statmech_attention.theory.trust_region import Outcome
 
 _EXPLANATIONS = {
     Outcome.MAX_STEPS: "The steps ran out. Start from the solution at a higher temperature, as solve_sweep does, or "

@@ -16,8 +16,8 @@ import scipy.linalg
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.coordinates import FactorShapes, branch_rows, order_parameter_factors
-from statmech_attention.theory.kernels import kernel_inputs, kernel_scale, path_heads
+from statmech_attention.theory.kernels.of_paths import kernel_inputs, kernel_scale, path_heads
+from statmech_attention.theory.levels.paths import FactorShapes, branch_rows, order_parameter_factors
 from statmech_attention.theory.problem import Problem
 
 NARROWER = 20.0  # by so much the network is narrower whose minimum is a start

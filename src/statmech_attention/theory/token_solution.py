@@ -9,13 +9,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.directions import Numbers, Point, descend
-from statmech_attention.theory.features import Features, Ranked
-from statmech_attention.theory.infinite_width import check_alike
+from statmech_attention.theory.kernels.of_tokens import check_alike
+from statmech_attention.theory.kernels.regression import Prediction, Regression
+from statmech_attention.theory.levels.features import Numbers, Point, descend
+from statmech_attention.theory.levels.new_tokens import Descent, new_kernels
+from statmech_attention.theory.levels.ranking import Features, Ranked
+from statmech_attention.theory.levels.rows import attention_slopes, number_slopes
 from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.regression import Prediction, Regression
-from statmech_attention.theory.token_prediction import Descent, new_kernels
-from statmech_attention.theory.token_slopes import attention_slopes, number_slopes
 
 
 class NotSettled(RuntimeError):

@@ -7,8 +7,8 @@ from typing import TypedDict, Unpack
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.theory.directions import Lowest, Point, carried, excess_action, lowest, prior_point
-from statmech_attention.theory.features import Features, Ranked, ranked_features
+from statmech_attention.theory.levels.features import Lowest, Point, carried, excess_action, lowest, prior_point
+from statmech_attention.theory.levels.ranking import Features, Ranked, ranked_features
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.starts import NARROWER
 from statmech_attention.theory.token_solution import NotSettled, TokenSolution, inputs_of, numbers_of
@@ -40,7 +40,7 @@ def solve_without_paths(
 ) -> TokenSolution:
     r"""Minimise the action (11) for any number of paths, in so many directions of every level.
 
-    Directions are features of the backward signals, see `theory.features`: those that labels feel
+    Directions are features of the backward signals, see `theory.levels.ranking`: those that labels feel
     most. Their order parameters are free, with all their correlations; the rest stays at its prior.
     Beginning with 16, their number doubles until leave-one-out predictions settle. With as many as
     a level has nothing is left out, and the result is that of `solve`.

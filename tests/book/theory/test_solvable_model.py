@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
-from statmech_attention.theory.coordinates import entropy, full_rank, order_parameters
+from statmech_attention.theory.levels.paths import entropy, full_rank, order_parameters
 
 NOISE = np.array([[1.0, 0.6], [0.6, 0.8]])
 SIZES = {"examples": 400, "features": 240, "temperature": 0.1, "width": 25.0}

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.theory.regression import Regression
+from statmech_attention.theory.kernels.regression import Regression
 
 # Of larger arrays the Hessian's products are in single precision.
 _LARGEST_DOUBLE = 2**22  # entries of the matrices of a dense Hessian

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory import coordinates
-from statmech_attention.theory.coordinates import (
+from statmech_attention.theory.descent.energies import Energy
+from statmech_attention.theory.levels import paths as coordinates
+from statmech_attention.theory.levels.paths import (
     FactorShapes,
     entries,
     entropy,
@@ -23,7 +24,6 @@ from statmech_attention.theory.coordinates import (
     logarithms,
     order_parameter,
 )
-from statmech_attention.theory.energies import Energy
 
 
 class Dense(NamedTuple):

@@ -21,9 +21,9 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention.model.tokens import TokenInputs, seed_factors
-from statmech_attention.theory.directions import Numbers, Point, excess_action, triangle
-from statmech_attention.theory.features import Features, Ranked, grown
-from statmech_attention.theory.regression import Regression
+from statmech_attention.theory.kernels.regression import Regression
+from statmech_attention.theory.levels.features import Numbers, Point, excess_action, triangle
+from statmech_attention.theory.levels.ranking import Features, Ranked, grown
 
 
 @jax.jit

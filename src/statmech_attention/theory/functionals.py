@@ -9,10 +9,10 @@ from jaxtyping import Array, Float
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory import coordinates
-from statmech_attention.theory.coordinates import point_of
-from statmech_attention.theory.energies import FeatureEnergy
-from statmech_attention.theory.kernels import check_order_parameter
+from statmech_attention.theory.descent.energies import FeatureEnergy
+from statmech_attention.theory.kernels.of_paths import check_order_parameter
+from statmech_attention.theory.levels import paths as coordinates
+from statmech_attention.theory.levels.paths import point_of
 from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.problem import Problem, need_problem
 

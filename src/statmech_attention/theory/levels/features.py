@@ -1,6 +1,6 @@
 r"""The action (11) without paths, in features of every level, and its minimum.
 
-With the features of `theory.features`, $D_l = d d^\top / N$ above a layer and $U = \sigma_a^2 F F^\top$ of
+With the features of `theory.levels.ranking`, $D_l = d d^\top / N$ above a layer and $U = \sigma_a^2 F F^\top$ of
 the outputs, the layer's values bring
 
     C = sigma_l^2 (sum_s A_s D A_s^T + rest (x) U),      Psi = C c chol(c^T C c)^{-T},
@@ -32,8 +32,8 @@ from jax.scipy.sparse.linalg import cg
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.features import Features, grown
-from statmech_attention.theory.regression import Regression
+from statmech_attention.theory.kernels.regression import Regression
+from statmech_attention.theory.levels.ranking import Features, grown
 
 _MEMORY = 20  # pairs of steps and gradients
 _POLISH = 5

@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Float
 
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.features import Features, grown
-from statmech_attention.theory.infinite_width import infinite_width, seeded
+from statmech_attention.theory.kernels.of_tokens import infinite_width, seeded
+from statmech_attention.theory.levels.ranking import Features, grown
 
 _EXAMPLES = 16  # new examples at a time
 
@@ -30,7 +30,7 @@ class Descent(NamedTuple):
     train: TokenInputs
     columns: tuple[Float[np.ndarray, "rows _features"], ...]
     features: Features
-    seen: Any  # `Seen` of `theory.directions`
+    seen: Any  # `Seen` of `theory.levels.features`
     top: Float[np.ndarray, "outputs outputs"]
     variances: tuple
 

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.infinite_width import infinite_width, layer_step, seeded, transposed
+from statmech_attention.theory.kernels.of_tokens import infinite_width, layer_step, seeded, transposed
 
 _RANK = 1e-12  # relative size of an eigenvalue that is rounding
 _DENSE = 700  # rows of which all eigenvectors are found

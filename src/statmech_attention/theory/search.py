@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention.layers.chains import Chain, order_parameters_on
-from statmech_attention.theory.coordinates import FactorShapes, full_rank, order_parameters, point_of
-from statmech_attention.theory.minimum import ActionMinimum, minimise
+from statmech_attention.theory.descent.minimum import ActionMinimum, minimise
+from statmech_attention.theory.descent.trust_region import Outcome
+from statmech_attention.theory.levels.paths import FactorShapes, full_rank, order_parameters, point_of
 from statmech_attention.theory.prepared import prepared
 from statmech_attention.theory.problem import Problem, need_problem, warn_of_large_labels
 from statmech_attention.theory.saddle_point import check_options, solution_of
 from statmech_attention.theory.solution import Solution, raise_unless_converged
 from statmech_attention.theory.starts import Start, axes_of_outputs, order_of_heads, starts
-from statmech_attention.theory.trust_region import Outcome
 
 _ROUGH = 1e-5  # tolerance of the search; the minima that differ are then solved with the tolerance asked for
 _NARROW = 1e-3  # that of the narrower network, which is a start only

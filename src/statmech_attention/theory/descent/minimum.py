@@ -21,10 +21,10 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.coordinates import entropy, entropy_derivatives, order_parameters
-from statmech_attention.theory.landscape import Action
-from statmech_attention.theory.trust_region import Minimum, Outcome, exact_step, truncated_step
-from statmech_attention.theory.trust_region import minimise as minimise_function
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.descent.trust_region import Minimum, Outcome, exact_step, truncated_step
+from statmech_attention.theory.descent.trust_region import minimise as minimise_function
+from statmech_attention.theory.levels.paths import entropy, entropy_derivatives, order_parameters
 
 _MAX_PRODUCTS = 200
 _DERIVATIVE_PRODUCTS = 1000  # for a derivative, which no later step corrects

@@ -25,7 +25,7 @@ from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.kernels import check_semi_definite
+from statmech_attention.theory.kernels.of_paths import check_semi_definite
 
 _LARGEST_MISFIT = 1e-6  # of order parameters to their chain, relative
 

@@ -1,0 +1,1 @@
+"""The action of any levels and any energy, and its minimum."""

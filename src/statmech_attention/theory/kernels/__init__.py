@@ -1,0 +1,1 @@
+"""Kernels of paths and of tokens, and the regression on them."""

@@ -1,0 +1,1 @@
+"""How a point becomes what an energy sees: levels of paths, and of features of tokens."""
