@@ -56,10 +56,10 @@ places = model.path_indices(layers=layers)
 
 rows = sma.token_inputs(drawn.inputs, attention, readout="mean")
 tokens = sma.Problem(rows, drawn.labels, width=30, temperature=0.1)
-alone = sma.solve_without_paths(tokens)
-alone = sma.maximise_evidence_without_paths(tokens, chosen="temperature")
-alone, *_ = sma.sweep_without_paths(tokens, widths=[30])
-direct, by_head = sma.kernel_without_paths(rows, rows, variance=1.0), pruning.head_kernels(rows, rows, variance=1.0)
+alone = sma.solve(tokens, directions=64, settle=0.05, start=sma.solve(tokens))
+slopes, grams, left_out = alone.slopes(), alone.gram(1), alone.left_out()
+of_attention = alone.attention_slopes()
+direct, by_head = sma.kernel(rows, rows, variance=1.0), pruning.head_kernels(rows, rows, variance=1.0)
 worth = pruning.head_worth(direct, by_head, drawn.labels, temperature=0.1)
 
 settings = sma.SamplerSettings(draws=1000, chains=4)
@@ -195,9 +195,8 @@ dmft.window_from_attention(dynamics, np.ones((4, 3)), slots=0)  # type: ignore[c
 dmft.patterns_from_arrays(queries=pair, key=pair, value=pair, output=pair)  # type: ignore[call-arg]
 sma.no_such_thing  # type: ignore[attr-defined]
 sma.token_inputs(drawn.inputs, attention, readuot="mean")  # type: ignore[call-arg]
-sma.solve_without_paths(tokens, direction=8)  # type: ignore[call-arg]
-sma.maximise_evidence_without_paths(tokens, choosen="temperature")  # type: ignore[call-arg]
-sma.sweep_without_paths(tokens, widths=[30], tolerence=1e-6)  # type: ignore[call-arg]
-sma.kernel_without_paths(rows, rows, varaince=1.0)  # type: ignore[call-arg]
+sma.solve(tokens, direction=8)  # type: ignore[call-arg]
+alone.gram(levle=1)  # type: ignore[call-arg]
+sma.kernel(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.head_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.head_worth(direct, by_head, drawn.labels, temprature=0.1)  # type: ignore[call-arg]

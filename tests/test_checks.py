@@ -77,7 +77,7 @@ SOLVE = [  # before anything is compiled
     (lambda: problem(width=(4, INF, 4)), "width: wanted all widths finite or all inf"),
     (lambda: problem(variance=(1, 1, 0, 1)), r"variance\[2\]: wanted a positive finite number"),
     (lambda: solve(max_steps=1.5), "max_steps: wanted a whole number of at least 1, got 1.5"),
-    (lambda: solve(method="adam"), "method: wanted one of auto, dense, products, got 'adam'"),
+    (lambda: solve(method="adam"), "method: wanted one of auto, dense, products, gradients, got 'adam'"),
     (lambda: solve(start=(UNIT, np.eye(3), 1.0)), r"wanted U\^\(2\) of shape \(2, 2\), got \(3, 3\)"),
 ]
 BAD = [

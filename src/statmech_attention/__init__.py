@@ -31,31 +31,25 @@ from statmech_attention.theory import (
     Outcome,
     Problem,
     Solution,
-    TokenSolution,
     accuracy,
     head_scores,
     kernel,
     kernel_regression,
-    kernel_without_paths,
     log_evidence,
     maximise_evidence,
-    maximise_evidence_without_paths,
     minima,
     solve,
     solve_sweep,
-    solve_without_paths,
-    sweep_without_paths,
 )
 
 __version__ = _version()
 
 __all__ = ["AttentionedInputs", "Heads", "Linear", "NotConverged", "Outcome", "Outputs", "Problem"]
-__all__ += ["SkipHeads", "Solution", "TokenInputs", "TokenSolution", "accuracy", "attention_from_products"]
+__all__ += ["SkipHeads", "Solution", "TokenInputs", "accuracy", "attention_from_products"]
 __all__ += ["attention_from_queries_and_keys", "attention_from_torch", "attention_from_transformers"]
 __all__ += ["attentioned_inputs", "enable_x64", "forward", "head_scores", "kernel", "kernel_regression"]
-__all__ += ["kernel_without_paths", "layers", "load", "log_evidence", "maximise_evidence"]
-__all__ += ["maximise_evidence_without_paths", "minima", "model"]
-__all__ += ["sample_weights", "save", "solve", "solve_sweep", "solve_without_paths", "sweep_without_paths"]
+__all__ += ["layers", "load", "log_evidence", "maximise_evidence", "minima", "model"]
+__all__ += ["sample_weights", "save", "solve", "solve_sweep"]
 __all__ += ["theory", "token_inputs"]
 # Imported when they are first used: some need an extra. Type checkers read the first block, Python the second.
 if TYPE_CHECKING:

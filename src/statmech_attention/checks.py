@@ -64,6 +64,20 @@ def positive(name: str, value, *, infinite: bool = False) -> Any:
     return number
 
 
+def not_negative(name: str, value) -> float:
+    """Convert a number to a float that is zero or positive."""
+    return (
+        0.0 if isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0 else positive(name, value)
+    )
+
+
+def flag(name: str, value) -> bool:
+    """True or False, and nothing else."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}: wanted True or False, got {value!r}.")
+    return bool(value)
+
+
 def is_whole(value, least: int = 1) -> bool:
     """True for a whole number of at least `least`: an int, or a float such as 3.0, but no bool."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,24 @@ from statmech_attention.installed import need
 from statmech_attention.layers.chains import Chain, layers_from_json, layers_to_json
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.theory.descent.trust_region import Outcome
+from statmech_attention.theory.levels.paths import full_rank, least_entropy, point_of
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Solution
-from statmech_attention.theory.token_solution import TokenSolution
-from statmech_attention.token_records import arrays_of_solution, arrays_of_tokens, solution_of_arrays, tokens_of_arrays
+from statmech_attention.token_records import (
+    arrays_of_directions,
+    arrays_of_tokens,
+    directions_of_arrays,
+    point_of_first_format,
+    tokens_of_arrays,
+)
 
 _LARGE = 4000  # bytes
-_NUMBERS = ("action", "energy", "entropy", "gradient_norm", "steps", "outcome")
+_NUMBERS = ("excess", "energy", "gradient_norm", "steps", "outcome")
+_TOKENS = "tokens_"  # of names of variables; "without_paths_" before 1.0.0rc2
 
 
-def save(thing: Problem | Solution | TokenSolution, path: str | os.PathLike[str]) -> Path:
+def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
     """Write a problem or a solution to a netCDF file ending in `.nc`, whole or not at all; return the path.
 
     The leading axes of a batch come first, `batch_1` and so on; `layers` is an attribute.
@@ -38,18 +47,19 @@ def save(thing: Problem | Solution | TokenSolution, path: str | os.PathLike[str]
     need("io", "saving")
     import xarray as xr
 
-    if not isinstance(thing, Problem | Solution | TokenSolution):
+    if not isinstance(thing, Problem | Solution):
         raise ValueError(f"save: wanted one Problem or Solution, got {type(thing).__name__}. Save each by itself.")
     problem = thing if isinstance(thing, Problem) else thing.problem
-    batch = tuple(f"batch_{axis + 1}" for axis in range(thing.action.ndim)) if isinstance(thing, Solution) else ()
+    batch = tuple(f"batch_{axis + 1}" for axis in range(thing.excess.ndim)) if isinstance(thing, Solution) else ()
     variables = _of_problem(problem, batch)
     if isinstance(thing, Solution):
         variables |= {name: (batch, np.asarray(getattr(thing, name))) for name in _NUMBERS}
-        for stage, overlap in zip(problem.attentioned.chain.stages, thing.order_parameters, strict=True):
+        variables["point"] = ((*batch, "coordinate"), np.asarray(thing.point))
+        for stage, overlap in zip(problem.attentioned.chain.stages, thing.overlaps, strict=False):
             axes = (*batch, *stage.axes[: overlap.ndim - len(batch)])
             variables[stage.variable] = (axes, np.asarray(overlap))
-    elif isinstance(thing, TokenSolution):
-        variables |= _on_own_axes(arrays_of_solution(thing))
+        if thing.directions is not None:
+            variables |= _on_own_axes(arrays_of_directions(thing.directions))
     attributes = {"layers": json.dumps(layers_to_json(problem.layers)), "start": getattr(thing, "start", "")}
     attributes["starts"] = getattr(thing, "starts", 0)
     dataset = xr.Dataset(variables, attrs=attributes)
@@ -78,14 +88,14 @@ def _of_problem(problem: Problem, batch: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _on_own_axes(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Variables "without_paths_.." none of which shares an axis."""
+    """Variables "tokens_.." none of which shares an axis."""
     return {
-        f"without_paths_{name}": (tuple(f"{name}_axis_{axis}" for axis in range(array.ndim)), array)
+        f"{_TOKENS}{name}": (tuple(f"{name}_axis_{axis}" for axis in range(array.ndim)), array)
         for name, array in arrays.items()
     }
 
 
-def load(path: str | os.PathLike[str]) -> Problem | Solution | TokenSolution:
+def load(path: str | os.PathLike[str]) -> Problem | Solution:
     """Read what `save` wrote, with the same numbers.
 
     Raises:
@@ -109,7 +119,7 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution | TokenSolution:
         name: tuple(map(number, np.moveaxis(dataset[name].values, -1, 0))) if name in dataset else None
         for name in ("width", "variance")
     }
-    prefix = "without_paths_"
+    prefix = _TOKENS if f"{_TOKENS}tokens" in dataset else "without_paths_"
     arrays = {str(name).removeprefix(prefix): dataset[name].values for name in dataset if str(name).startswith(prefix)}
     inputs: Any
     if arrays:
@@ -118,13 +128,41 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution | TokenSolution:
         inputs = AttentionedInputs(jnp.asarray(dataset["attentioned"].values), layers)
     parts = {"attentioned": inputs, "labels": jnp.asarray(dataset["labels"].values)} | numbers
     problem = object.__new__(Problem).unchecked(**parts)
-    if "action" in arrays:
-        return solution_of_arrays(arrays, problem)
-    if "action" not in dataset:
-        return problem
-    overlaps = tuple(jnp.asarray(dataset[stage.variable].values) for stage in Chain.of(layers).stages)
-    reached: dict[str, Any] = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS}
-    return Solution(problem, overlaps, **reached, start=dataset.attrs["start"], starts=int(dataset.attrs["starts"]))
+    if "outcome" in dataset:
+        return _solution(dataset, arrays, problem)
+    return _on_tokens_of_first_format(arrays, problem) if "action" in arrays else problem
+
+
+def _solution(dataset, arrays: dict[str, np.ndarray], problem: Problem) -> Solution:
+    """The solution in a file."""
+    stages = problem.attentioned.chain.stages
+    overlaps = () if arrays else tuple(jnp.asarray(dataset[stage.variable].values) for stage in stages)
+    reached: dict[str, Any] = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS if name in dataset}
+    reached |= {"start": dataset.attrs["start"], "starts": int(dataset.attrs["starts"])}
+    if "excess" not in reached:
+        return _along_paths_of_first_format(jnp.asarray(dataset["action"].values), problem, overlaps, reached)
+    directions = directions_of_arrays(arrays, problem) if arrays else None
+    return Solution(problem, jnp.asarray(dataset["point"].values), overlaps, directions=directions, **reached)
+
+
+def _along_paths_of_first_format(action, problem: Problem, overlaps, reached: dict[str, Any]) -> Solution:
+    """A solution in a file from before 1.0.0rc2: the points are those of the order parameters."""
+    excess = action - least_entropy(problem.architecture)
+    solution = Solution(problem, jnp.zeros((*excess.shape, 0)), overlaps, excess, **reached)
+    each = [solution[place] if place else solution for place in np.ndindex(excess.shape)]
+    points = [point_of(one.overlaps, full_rank(one.problem.architecture)) for one in each]
+    return replace(solution, point=jnp.stack(points).reshape(*excess.shape, -1))
+
+
+def _on_tokens_of_first_format(arrays: dict[str, np.ndarray], problem: Problem) -> Solution:
+    """A solution on tokens in a file from before 1.0.0rc2."""
+    directions = directions_of_arrays(arrays | {"count": arrays["directions"]}, problem)
+    outcome = Outcome.CONVERGED if arrays["gradient_norm"] <= 1e-6 else Outcome.STALLED
+    reached: dict[str, Any] = {name: jnp.asarray(arrays[name]) for name in ("gradient_norm", "steps")}
+    reached |= {"outcome": jnp.asarray(int(outcome)), "excess": jnp.asarray(arrays["action"]), "energy": jnp.zeros(())}
+    point = jnp.asarray(point_of_first_format(arrays, problem, directions))
+    solution = Solution(problem, point, (), directions=directions, **reached)
+    return replace(solution, energy=solution.landscape.nats(point) / problem.examples)
 
 
 @contextmanager

@@ -1,19 +1,18 @@
-"""Tokens without paths, and solutions on them, as named arrays: what `records` writes and reads."""
+"""Tokens, and the directions of solutions on them, as named arrays: what `records` writes and reads."""
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.tokens import Group, TokenInputs
-from statmech_attention.theory.levels.features import Point, excess_action
+from statmech_attention.theory.levels.features import Factors, FeatureLevels
 from statmech_attention.theory.levels.ranking import Level, Ranked
-from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.token_solution import TokenSolution, inputs_of, numbers_of
+from statmech_attention.theory.problem import Problem, inputs_of
+from statmech_attention.theory.solution import Directions
 
-_NUMBERS = ("directions", "action", "gradient_norm", "steps", "change", "left_out", "settled")
 _LEVELS = ("columns", "images", "values")
+_NUMBERS = ("count", "change", "settled", "lower")
 
 
 def arrays_of_tokens(inputs: TokenInputs) -> dict[str, np.ndarray]:
@@ -36,28 +35,41 @@ def tokens_of_arrays(arrays: dict[str, np.ndarray], chain: Chain) -> TokenInputs
     return TokenInputs(chain, tuple(groups), arrays["tokens"], arrays["weights"], arrays["order"], arrays["starts"])
 
 
-def arrays_of_solution(solution: TokenSolution) -> dict[str, np.ndarray]:
-    """Numbers, features and coordinates of a solution, by name; what is None has no array."""
-    ranked, arrays = solution.ranked, {name: np.asarray(getattr(solution, name)) for name in _NUMBERS}
-    arrays |= {"total": np.asarray(ranked.total), "kernel": ranked.kernel}
-    parts: dict[str, Any] = {f"point_{name}": part for name, part in solution.point._asdict().items()}
+def arrays_of_directions(directions: Directions) -> dict[str, np.ndarray]:
+    """Features and numbers of a solution's directions, by name."""
+    ranked = directions.ranked
+    parts: dict[str, Any] = {name: getattr(directions, name) for name in _NUMBERS}
+    parts |= {"total": ranked.total, "kernel": ranked.kernel, "asked": ranked.asked}
     for name in _LEVELS:
         parts |= {f"{name}_{place}": level for place, level in enumerate(getattr(ranked, name))}
     for place, level in enumerate(ranked.levels):
         parts |= {f"level_{place}_{name}": part for name, part in level._asdict().items()}
-    return arrays | {name: np.asarray(part) for name, part in parts.items() if part is not None}
+    return {name: np.asarray(part) for name, part in parts.items()}
 
 
-def solution_of_arrays(arrays: dict[str, np.ndarray], problem: Problem) -> TokenSolution:
-    """The solution of a problem with these arrays; its regression is made again."""
-    layers = len(inputs_of(problem).chain.layers)
+def directions_of_arrays(arrays: dict[str, np.ndarray], problem: Problem) -> Directions:
+    """The directions with these arrays; features are cut from them again."""
+    inputs = inputs_of(problem)
+    layers = len(inputs.chain.layers)
     levels = tuple(Level(*(arrays[f"level_{place}_{name}"] for name in Level._fields)) for place in range(layers))
     columns, images, values = (tuple(arrays[f"{name}_{place}"] for place in range(layers + 1)) for name in _LEVELS)
-    ranked = Ranked(columns, images, values, float(arrays["total"]), arrays["kernel"], levels)
-    given = [arrays.get(f"point_{name}") for name in Point._fields]
-    coordinates: list[Any] = [None if part is None else jnp.asarray(part) for part in given]
-    point = Point(*coordinates)
-    numbers: dict[str, Any] = {name: arrays[name].item() for name in _NUMBERS}
-    features = ranked.first(numbers["directions"], inputs_of(problem))
-    regression = excess_action(point, numbers_of(problem), features)[1]
-    return TokenSolution(problem, **numbers, regression=regression, ranked=ranked, features=features, point=point)
+    asked = int(arrays.get("asked", max(map(len, values))))
+    ranked = Ranked(columns, images, values, float(arrays["total"]), arrays["kernel"], levels, asked)
+    count = int(arrays["count"])
+    numbers = float(arrays["change"]), bool(arrays["settled"]), float(arrays.get("lower", 0.0))
+    return Directions(ranked, ranked.first(count, inputs), count, *numbers)
+
+
+def point_of_first_format(arrays: dict[str, np.ndarray], problem: Problem, directions: Directions) -> np.ndarray:
+    """The point of a file from before 1.0.0rc2, which had triangles with the logarithms of their diagonals."""
+
+    def triangle(name) -> Any:
+        square = arrays.get(f"point_{name}")
+        if square is None:
+            return None
+        diagonal = np.exp(np.diagonal(square, axis1=-2, axis2=-1))
+        return np.tril(square, -1) + diagonal[..., None] * np.eye(square.shape[-1])
+
+    levels = FeatureLevels.of(directions.features.maps, problem.architecture)
+    shift: Any = arrays.get("point_shift")
+    return levels.point_of(Factors(triangle("outputs"), triangle("factor"), shift, triangle("inner")))

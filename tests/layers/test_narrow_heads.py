@@ -11,6 +11,7 @@ import statmech_attention as sma
 from layers import brute_force
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
+from statmech_attention.theory.levels import levels
 from statmech_attention.theory.levels import paths as coordinates
 
 EXAMPLES, FEATURES, TEMPERATURE = 6, 3, 0.2
@@ -51,7 +52,7 @@ def test_the_density_is_wisharts():
     def told(point):
         """In one program, since every operation alone would be compiled, too."""
         stages = jnp.asarray(architecture.stage_widths, float)
-        terms = coordinates.half_entropy(point, stages, factors) + coordinates.order_one(point, factors)
+        terms = 0.5 * levels.excess_entropy(point, stages, factors) + levels.order_one(point, factors)
         return coordinates.order_parameters(point, factors), jax.jacfwd(numbers)(point), terms
 
     rests = []

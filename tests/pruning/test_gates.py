@@ -29,8 +29,8 @@ def test_kernel_without_a_head_is_that_of_the_network_with_its_gate_closed(head,
         monkeypatch.setattr("statmech_attention.theory.kernels.of_tokens._AT_ONCE", 1)
     gates = np.where(np.arange(5) == head, 0.0, 1.0)
     whole, without = ((rows_of(6, 1, one), rows_of(4, 2, one)) for one in (np.ones(5), gates))
-    found = sma.kernel_without_paths(*whole, variance=VARIANCE) - head_kernels(*whole, variance=VARIANCE)[head]
-    np.testing.assert_allclose(found, sma.kernel_without_paths(*without, variance=VARIANCE), rtol=1e-12, atol=1e-12)
+    found = sma.kernel(*whole, variance=VARIANCE) - head_kernels(*whole, variance=VARIANCE)[head]
+    np.testing.assert_allclose(found, sma.kernel(*without, variance=VARIANCE), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -39,11 +39,11 @@ def test_slopes_and_losses_are_changes_of_the_evidence(outputs):
 
     def evidence(gates):
         rows = rows_of(6, 1, gates)
-        covariance = sma.kernel_without_paths(rows, rows, variance=VARIANCE) + temperature * np.eye(6)
+        covariance = sma.kernel(rows, rows, variance=VARIANCE) + temperature * np.eye(6)
         return multivariate_normal(np.zeros(6), covariance).logpdf(labels.T).sum()
 
     rows = rows_of(6, 1)
-    kernel, heads = sma.kernel_without_paths(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
+    kernel, heads = sma.kernel(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
     found = head_worth(kernel, heads, labels, temperature=temperature)
     for head, unit in enumerate(np.eye(5)):
         slope = (evidence(1 + 1e-5 * unit) - evidence(1 - 1e-5 * unit)) / 2e-5
@@ -54,7 +54,7 @@ def test_slopes_and_losses_are_changes_of_the_evidence(outputs):
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_scale_and_temperature_are_those_of_the_largest_evidence(outputs):
     rows = rows_of(12, 4)
-    kernel, heads = sma.kernel_without_paths(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
+    kernel, heads = sma.kernel(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
     labels = np.random.default_rng(5).multivariate_normal(np.zeros(12), 3 * kernel + 0.5 * np.eye(12), outputs).T
     found = head_worth(kernel, heads, labels)
 

@@ -12,6 +12,7 @@ import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._density import posterior_density
+from statmech_attention.theory.levels import levels
 from statmech_attention.theory.levels import paths as coordinates
 
 HEADS, WIDTHS, VARIANCES = (2, 2), (7, 4, 5), (0.8, 1.5, 0.6, 1.2)
@@ -26,7 +27,7 @@ order_parameters = jax.jit(lambda point: coordinates.order_parameters(point, FAC
 def log_prior(point):
     widths = jnp.asarray(LAYOUT.widths)
     constant = _bartlett.prior_constant(LAYOUT.widths, FACTORS)
-    terms = coordinates.half_entropy(point, widths, FACTORS) + coordinates.order_one(point, FACTORS)
+    terms = 0.5 * levels.excess_entropy(point, widths, FACTORS) + levels.order_one(point, FACTORS)
     return -terms - constant
 
 

@@ -10,7 +10,7 @@ import pytest
 import statmech_attention as sma
 from statmech_attention.sampling import _bartlett, _density
 from statmech_attention.sampling._modes import gaussians_at_modes
-from statmech_attention.theory.levels import paths as coordinates
+from statmech_attention.theory.levels import levels
 from statmech_attention.theory.levels.paths import order_parameter
 
 HEADS, WIDTH, VARIANCE, TEMPERATURE = (2, 2), 9.0, 1.3, 0.1
@@ -33,7 +33,7 @@ def data(request, problem):
 def plain(point, problem, factors):
     """The potential by automatic differentiation alone."""
     energy = sma.theory.energy(problem, order_parameter(point, factors))
-    chain = coordinates.half_entropy(point, jnp.full(3, WIDTH), factors) + coordinates.order_one(point, factors)
+    chain = 0.5 * levels.excess_entropy(point, jnp.full(3, WIDTH), factors) + levels.order_one(point, factors)
     return chain + 0.5 * len(problem.labels) * energy
 
 

@@ -11,6 +11,7 @@ import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._chains import whole_widths
+from statmech_attention.theory.levels import levels
 from statmech_attention.theory.levels import paths as coordinates
 
 VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)
@@ -90,8 +91,8 @@ def test_the_density_of_a_skip_layer_is_that_of_its_blocks():
     @jax.jit
     def numbers_at(point):
         """In one program, since every operation alone would be compiled, too."""
-        terms = coordinates.half_entropy(point, jnp.asarray(architecture.widths), factors)
-        terms += coordinates.order_one(point, factors)
+        terms = 0.5 * levels.excess_entropy(point, jnp.asarray(architecture.widths), factors)
+        terms += levels.order_one(point, factors)
         return coordinates.order_parameters(point, factors), jax.jacfwd(blocks)(point), terms
 
     point = 0.4 * jnp.asarray(np.random.default_rng(3).normal(size=factors.coordinates))

@@ -88,7 +88,7 @@ def test_a_second_derivative_is_the_slope_of_the_first():
     np.testing.assert_allclose(both(at)[1], differences(both, at), rtol=1e-6)
 
 
-@pytest.mark.parametrize("method", ["dense", "products"])
+@pytest.mark.parametrize("method", ["dense", "products", "gradients"])
 @pytest.mark.parametrize("outputs", [(), (2,)])
 def test_second_derivatives_of_predictions_are_slopes_of_the_first(method, outputs):
     """These need the second derivative of the minimum itself, which the evidence does not."""

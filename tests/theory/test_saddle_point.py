@@ -297,7 +297,7 @@ def seen_twice(contradicting=False, **sizes):
     return once, labels, np.concatenate([once, once]), np.concatenate([labels, -labels if contradicting else labels])
 
 
-@pytest.mark.parametrize("method", ["dense", "products"])
+@pytest.mark.parametrize("method", ["dense", "products", "gradients"])
 def test_duplicate_examples_at_small_temperature_still_solve(method):
     # Seen twice at T is seen once at T / 2, up to a constant; the second kernel is nearly singular.
     once, labels, twice, both = seen_twice()

@@ -9,7 +9,8 @@ from jax.flatten_util import ravel_pytree
 import statmech_attention as sma
 from statmech_attention.sampling import attention_posterior
 from statmech_attention.sampling.attention import _Law
-from statmech_attention.theory.levels.paths import full_rank, order_one, point_of
+from statmech_attention.theory.levels.levels import order_one
+from statmech_attention.theory.levels.paths import full_rank, point_of
 from statmech_attention.training import attention, learn_attention
 
 TOKENS, FEATURES, DIMENSION, HEADS = 4, 3, 2, 2

@@ -89,7 +89,7 @@ def offsets(parameters: Parameters, *, layers: Layers | None = None) -> Float[Ar
 
 
 def _rows(parameters: Parameters, layers) -> Float[Array, "paths width"]:
-    """FactorShapes of the projected tokens along every path."""
+    """Factors of the projected tokens along every path."""
     layers = Chain.of(plain_layers(parameters.values) if layers is None else layers)
     weights = Weights(parameters.projection, parameters.values, parameters.readout)
     rows, *_ = stage_weights(weights, layers, root=lambda _: 1.0)  # the initial entries have these factors already

@@ -21,8 +21,9 @@ from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.kernels.of_paths import check_order_parameter, kernel, kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels.of_paths import check_order_parameter, kernel_inputs, kernel_scale
 from statmech_attention.theory.kernels.regression import Estimate, hit
+from statmech_attention.theory.kernels.similarity import kernel
 from statmech_attention.theory.problem import Problem
 
 
@@ -122,7 +123,7 @@ def _labels(labels, examples: int, layers: Chain):
 
 
 def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
-    r"""FactorShapes of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
+    r"""Factors of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
 
     $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the
     factor is 1.

@@ -32,8 +32,7 @@ from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.minimum import ActionMinimum, minimise
 from statmech_attention.theory.descent.trust_region import Outcome
 from statmech_attention.theory.kernels.of_paths import check_order_parameter, check_semi_definite
-from statmech_attention.theory.levels import paths as coordinates
-from statmech_attention.theory.levels.paths import point_of
+from statmech_attention.theory.levels.paths import full_rank, point_of
 from statmech_attention.theory.problem import Problem, need_problem
 
 _NAMES = ("noise", "signal", "offset", "examples", "features", "width", "temperature", "variance")
@@ -208,7 +207,7 @@ class SolvableModel:
             throw: raise if the solve does not converge.
 
         Returns:
-            Order parameters, energy and entropy, and `minimum` with action and outcome.
+            Order parameters and $P E$, and `minimum` with $S - S_0$ and outcome.
 
         Raises:
             ValueError: order parameters that no network of these layers has.
@@ -217,7 +216,7 @@ class SolvableModel:
         tolerance = checks.positive("tolerance", tolerance)
         if checks.concrete(max_steps):
             checks.whole("max_steps", max_steps)
-        factors = coordinates.full_rank(self.architecture)
+        factors = full_rank(self.architecture)
         point = jnp.zeros(factors.coordinates) if start is None else point_of(start, factors)
         minimum = _solve(self, point, tolerance, max_steps)
         if throw and (outcome := Outcome(int(minimum.minimum.outcome))) != Outcome.CONVERGED:
@@ -378,6 +377,6 @@ class SolvableEnergy(Energy):
 
 @quick_jit()
 def _solve(model: SolvableModel, start, tolerance, max_steps) -> ActionMinimum:
-    action = Action.of(SolvableEnergy(model), model.architecture, coordinates.full_rank(model.architecture))
+    action = Action.of(SolvableEnergy(model), model.architecture, full_rank(model.architecture))
     size = 1 + jnp.abs(jax.lax.stop_gradient(action.value(start)))
-    return minimise(action, start, tolerance * size, max_steps, start.size <= _MOST_DENSE)
+    return minimise(action, start, tolerance * size, max_steps, "dense" if start.size <= _MOST_DENSE else "products")

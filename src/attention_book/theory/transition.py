@@ -109,7 +109,7 @@ def follow(action: Action, counts, start):
     """U at the minima that are reached from one another as the number of examples changes, and the last point."""
 
     def next_one(point, count):
-        point = minimise(among(action, count), point, 1e-8, 200, True).minimum.point
+        point = minimise(among(action, count), point, 1e-8, 200, "dense").minimum.point
         return point, action.overlap(point)
 
     point, overlaps = jax.lax.scan(next_one, start, counts)

@@ -122,7 +122,7 @@ class Layer(Kind):
     @property
     @abstractmethod
     def gains(self) -> tuple[float, ...]:
-        """FactorShapes of the branches in a path's coefficient, before division by the root of `divisor`."""
+        """Factors of the branches in a path's coefficient, before division by the root of `divisor`."""
 
     @property
     @abstractmethod

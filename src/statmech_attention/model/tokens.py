@@ -203,12 +203,16 @@ def seed_factors(layer) -> Float[np.ndarray, "branches seeds"]:
     return np.asarray(layer.gains)[:, None] / np.sqrt(layer.divisor) * layer.mixing(1.0)
 
 
+def one_value_matrix_per_head(layer) -> bool:
+    """True if every branch of a layer is a seed of its own."""
+    return _is_diagonal(seed_factors(layer))
+
+
 def _gains(layer) -> Float[np.ndarray, " branches"]:
     """Coefficients of branches each of which is a seed."""
-    factors = seed_factors(layer)
-    if not _is_diagonal(factors):
+    if not one_value_matrix_per_head(layer):
         raise ValueError(f"layers: wanted one value matrix per head, got {layer}.")
-    return np.diagonal(factors)
+    return np.diagonal(seed_factors(layer))
 
 
 def _is_diagonal(matrix) -> bool:

@@ -11,11 +11,12 @@ from statmech_attention.model import AttentionedInputs
 from statmech_attention.pruning.features import fitted_features
 from statmech_attention.pruning.gates import head_kernels, head_worth, scale_and_temperature
 from statmech_attention.pruning.heads import keep_heads
-from statmech_attention.theory import Problem, Solution, kernel_without_paths, log_evidence, solve, solve_sweep
+from statmech_attention.theory import Problem, Solution, log_evidence, solve, solve_sweep
 from statmech_attention.theory.kernels.of_paths import DEFINITIONS, head_scores
+from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
 from statmech_attention.theory.kernels.regression import Regression
+from statmech_attention.theory.problem import inputs_of
 from statmech_attention.theory.solution import raise_unless_converged
-from statmech_attention.theory.token_solution import inputs_of
 
 TEMPERATURES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 _TOLERANCE = 1e-5  # of the action's gradient: scores of real heads were right to seven digits then
@@ -76,14 +77,14 @@ def without_paths(problem: Problem, definition: str) -> Fit:
     """Fits of the kernel of infinite width, its scale by the evidence; scores are what heads are worth to it."""
     by_removal = checks.choice("definition", definition, ("derivative", "removal")) == "removal"
     inputs, labels = inputs_of(problem), np.asarray(problem.labels)
-    whole = kernel_without_paths(inputs, inputs, variance=problem.variance)
+    whole = kernel_of_tokens(inputs, inputs, problem.variance)
     heads = head_kernels(inputs, inputs, variance=problem.variance)
 
     def fit(train, kept=None) -> Fitted:
         kernel, within = whole, np.ix_(train, train)
         if kept is not None:
             network = keep_heads(inputs, kept)
-            kernel = kernel_without_paths(network, network, variance=problem.variance)
+            kernel = kernel_of_tokens(network, network, problem.variance)
         known, targets = kernel[within], labels[train]
         scale, temperature = scale_and_temperature(known, targets.reshape(len(train), -1), problem.temperature)
 

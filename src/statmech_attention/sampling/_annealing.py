@@ -23,7 +23,7 @@ from statmech_attention.sampling._bartlett import normal_count, order_parameters
 from statmech_attention.sampling._hamiltonian import Point, evaluated, moved
 from statmech_attention.sampling._outputs import CrossKernels, output
 from statmech_attention.theory.descent.energies import PairEnergy
-from statmech_attention.theory.levels.paths import FactorShapes
+from statmech_attention.theory.levels.paths import PathLevels
 
 _KEPT = 0.85  # share of the particles that one step's weights are worth
 _TRAJECTORIES = 3  # of every particle at each step
@@ -48,7 +48,7 @@ class Swarm(NamedTuple):
 def annealed(
     key,
     energy: PairEnergy,
-    factors: FactorShapes,
+    factors: PathLevels,
     kernels: CrossKernels | None,
     *,
     widths,

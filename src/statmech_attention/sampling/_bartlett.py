@@ -27,44 +27,42 @@ from scipy.special import gammaincinv, gammaln, ndtri
 
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling._chains import whole_widths
-from statmech_attention.theory.levels.paths import FactorShapes, branch_rows, factor_shapes, overlaps_of
+from statmech_attention.theory.levels.levels import Levels
+from statmech_attention.theory.levels.paths import PathLevels, branch_rows, factor_shapes, overlaps_of
 
 
-def bartlett(architecture: Architecture) -> FactorShapes:
+def bartlett(architecture: Architecture) -> PathLevels:
     """Shapes of the factors of a network with whole, finite widths."""
     return factor_shapes(architecture, whole_widths(architecture))
 
 
-def prior_constant(widths, factors: FactorShapes) -> float:
+def prior_constant(widths, levels: Levels) -> float:
     """Constant that makes the two terms above minus the logarithm of a normalised density over points."""
-    total = 0.0
-    for width, place, (_, below) in zip(np.asarray(widths, float), factors.places, factors.counts, strict=True):
-        degrees = width - place
-        chi = (degrees / 2 - 1) * math.log(2) + gammaln(degrees / 2) - degrees / 2 * math.log(width) + width / 2
-        total += float(np.sum(chi)) - 0.5 * below * math.log(width / (2 * math.pi))
-    return total
+    logs, widths = levels.logarithms, np.asarray(widths, float)[levels.stage]
+    width, degrees = widths[logs], (widths - levels.place)[logs]
+    chi = (degrees / 2 - 1) * math.log(2) + gammaln(degrees / 2) - degrees / 2 * np.log(width) + width / 2
+    return float(np.sum(chi) - 0.5 * np.sum(np.log(widths[~logs] / (2 * math.pi))))
 
 
 def prior_points(
-    uniforms: Float[np.ndarray, "*points coordinates"], widths, factors: FactorShapes
+    uniforms: Float[np.ndarray, "*points coordinates"], widths, levels: Levels
 ) -> Float[np.ndarray, "*points coordinates"]:
     """Points of the chain from uniform numbers in (0, 1), by the inverse of its distribution function."""
-    parts, start = [], 0
-    for width, place, (rank, below) in zip(widths, factors.places, factors.counts, strict=True):
-        diagonal, lower = np.split(uniforms[..., start : start + rank + below], [rank], axis=-1)
-        parts += [0.5 * np.log(2 * gammaincinv((width - place) / 2, diagonal) / width), ndtri(lower) / math.sqrt(width)]
-        start += rank + below
-    return np.concatenate(parts, axis=-1)
+    logs, widths = levels.logarithms, np.asarray(widths, float)[levels.stage]
+    points = ndtri(uniforms) / np.sqrt(widths)
+    degrees = widths[logs] - levels.place[logs]
+    points[..., logs] = 0.5 * np.log(2 * gammaincinv(degrees / 2, uniforms[..., logs]) / widths[logs])
+    return points
 
 
-def normal_count(widths: tuple[int, ...], factors: FactorShapes) -> int:
+def normal_count(widths: tuple[int, ...], factors: PathLevels) -> int:
     """Number of standard normal coordinates of a point: one per free row and neuron."""
     shapes = zip(widths, factors.blocks, factors.sizes, factors.kept, strict=True)
     return sum(width * blocks * (size - kept) for width, blocks, size, kept in shapes)
 
 
 def order_parameters_of_normals(
-    point: Float[Array, " numbers"], widths: tuple[int, ...], factors: FactorShapes
+    point: Float[Array, " numbers"], widths: tuple[int, ...], factors: PathLevels
 ) -> tuple[Float[Array, "..."], ...]:
     """$(U^{(1)}, .., U^{(L+1)})$ of standard normal numbers, the last a scalar for one output.
 

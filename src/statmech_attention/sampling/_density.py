@@ -9,10 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.descent.energies import PairEnergy
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.trust_region import Outcome, exact_step, minimise
-from statmech_attention.theory.levels.paths import FactorShapes, entropy, order_one
+from statmech_attention.theory.levels.levels import Levels, differentiated, order_one
 from statmech_attention.theory.prepared import all_pairs, prepared
 from statmech_attention.theory.problem import Problem
 
@@ -23,17 +22,11 @@ _AT_ONCE = 16  # columns of a Hessian that are computed together
 class Posterior(NamedTuple):
     """The action of which the density is made, and the solver's, if its dense Hessian is the cheaper one.
 
-    The first has the kernels of all pairs of paths, of the problem's own rows.
+    Along paths the first has the kernels of all pairs of paths, of the problem's own rows.
     """
 
     action: Action
     search: Action | None
-
-    @property
-    def energy(self) -> PairEnergy:
-        """The labels' energy in the action."""
-        assert isinstance(self.action.energy, PairEnergy)
-        return self.action.energy
 
 
 class Laplace(NamedTuple):
@@ -49,11 +42,11 @@ class Laplace(NamedTuple):
     logdet: Float[Array, "*modes"]
 
 
-def posterior_density(problem: Problem, factors: FactorShapes) -> Posterior:
-    """The density of a problem over points of these factors."""
-    search, dense = prepared(problem, "auto")
-    action = Action.of(all_pairs(problem), problem.architecture, factors)
-    return Posterior(action, replace(search, factors=factors) if dense else None)
+def posterior_density(problem: Problem, levels: Levels) -> Posterior:
+    """The density of a problem over points of these levels of paths."""
+    search, method = prepared(problem, "auto")
+    action = Action.of(all_pairs(problem), problem.architecture, levels)
+    return Posterior(action, replace(search, levels=levels) if method == "dense" else None)
 
 
 @quick_jit()
@@ -61,7 +54,7 @@ def laplace(data: Posterior, start: Float[Array, " coordinates"], weight, precis
     """Newton steps to a mode at this weight of the labels, the Hessian there, and whether it was reached."""
     derivatives = _own_derivatives if data.search is None else _derivatives_of_search
     # Of the gradient: the posterior's width is about the inverse root of N, its curvature N.
-    tolerance = precision * jnp.sqrt(jnp.max(data.action.widths[data.action.factors.outer]))
+    tolerance = precision * jnp.sqrt(jnp.max(data.action.widths))
     minimum = minimise(
         partial(derivatives, data=data, weight=weight), exact_step, start, tolerance, jnp.int32(_MAX_STEPS)
     )
@@ -74,7 +67,7 @@ def laplace(data: Posterior, start: Float[Array, " coordinates"], weight, precis
 def _own_derivatives(point, data: Posterior, weight):
     """Value, gradient and Hessian of the potential, the Hessian column by column."""
     local = partial(data.action.potential, weight=weight)
-    return *jax.value_and_grad(local)(point), hessian(local, point)
+    return differentiated(local, point, _AT_ONCE)
 
 
 def _derivatives_of_search(point, data: Posterior, weight):
@@ -82,16 +75,6 @@ def _derivatives_of_search(point, data: Posterior, weight):
     assert data.search is not None  # or the potential's own derivatives are taken
     search = replace(data.search, weight=weight * data.search.weight)
     value, gradient, curvature = search.dense(point)
-    least = entropy(jnp.zeros_like(point), search.shares, search.factors)
-    beside, slope = jax.value_and_grad(order_one)(point, search.factors)
+    beside, slope = jax.value_and_grad(order_one)(point, search.levels)
     half = 0.5 / data.search.weight
-    return half * (value - least) + beside, half * gradient + slope, half * curvature.hessian
-
-
-def hessian(function, point: Float[Array, " coordinates"]) -> Float[Array, "coordinates coordinates"]:
-    """Second derivatives, a few columns at a time to spare memory."""
-    _, product = jax.linearize(jax.grad(function), point)
-    directions = jnp.eye(point.shape[0])
-    small = point.shape[0] <= _AT_ONCE
-    matrix = jax.vmap(product)(directions) if small else jax.lax.map(product, directions, batch_size=_AT_ONCE)
-    return 0.5 * (matrix + matrix.T)
+    return half * value + beside, half * gradient + slope, half * curvature.hessian

@@ -6,7 +6,7 @@ import numpy as np
 
 from statmech_attention.sampling._density import Laplace, Posterior, laplace
 from statmech_attention.theory import Problem, Solution, minima
-from statmech_attention.theory.levels.paths import FactorShapes, full_rank, point_of
+from statmech_attention.theory.levels.paths import PathLevels, full_rank, point_of
 from statmech_attention.theory.starts import Start, starts
 
 _SAME = 1e-2  # difference of two coordinates that are one
@@ -20,7 +20,7 @@ def gaussians_at_modes(problem: Problem, data: Posterior, known: list[Solution] 
     it has other coordinates, in which the search of `minima` is made again.
     """
     modes = list[Laplace]()
-    for start in _starts(problem, data.action.factors, known):
+    for start in _starts(problem, data.action.levels, known):
         point = jnp.asarray(start.point)
         if start.weight != 1:
             point = laplace(data, point, start.weight, _ROUGHER)[0].mode
@@ -34,7 +34,7 @@ def gaussians_at_modes(problem: Problem, data: Posterior, known: list[Solution] 
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *modes)
 
 
-def _starts(problem: Problem, factors: FactorShapes, known: list[Solution] | None) -> list[Start]:
+def _starts(problem: Problem, factors: PathLevels, known: list[Solution] | None) -> list[Start]:
     if factors.ranks != full_rank(problem.architecture).ranks:
         return starts(problem, factors)
     known = minima(problem) if known is None else known

@@ -25,7 +25,8 @@ from statmech_attention.sampling._chains import SamplerSettings, nuts, run, with
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem, kernel_regression
 from statmech_attention.theory.descent.landscape import Action
-from statmech_attention.theory.levels.paths import full_rank, order_parameters, prior_deviations
+from statmech_attention.theory.levels.levels import prior_deviations
+from statmech_attention.theory.levels.paths import full_rank, order_parameters
 from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.problem import need_examples, need_problem
 
@@ -87,8 +88,8 @@ class _Law:
 
     def record(self, position, data, static):
         theta, problem, action, point = self._parts(position)
-        overlaps = order_parameters(point, action.factors)
-        record = theta | named_overlaps(overlaps, action.factors.chain.stages)
+        overlaps = order_parameters(point, action.levels)
+        record = theta | named_overlaps(overlaps, action.levels.chain.stages)
         if self.test_of is not None:
             given = kernel_regression(problem, overlaps[0]).predict(self.test_of(theta))
             record |= {"output": given.mean, "output_variance": given.variance}

@@ -22,12 +22,12 @@ from jaxtyping import Array, Float
 
 from statmech_attention.compiling import map_factorisations, quick_jit
 from statmech_attention.model import AttentionedInputs
-from statmech_attention.sampling._density import hessian
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.theory import Prediction, Solution
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.kernels.of_paths import inputs_like
-from statmech_attention.theory.levels.paths import full_rank, order_one, order_parameters, point_of
+from statmech_attention.theory.levels.levels import differentiated, entries, order_one
+from statmech_attention.theory.levels.paths import full_rank
 from statmech_attention.theory.prepared import all_pairs
 
 
@@ -64,11 +64,10 @@ def corrected(solution: Solution, *, test: AttentionedInputs | ArrayLike | None 
     if not all(map(math.isfinite, problem.width)):
         raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
     inputs, architecture = problem.attentioned, problem.architecture
-    factors = full_rank(architecture)
-    action = Action.of(all_pairs(problem), architecture, factors)
+    action = Action.of(all_pairs(problem), architecture, full_rank(architecture))
     test = None if test is None else inputs_like("test", test, inputs)
     kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
-    result = _corrected(point_of(solution.order_parameters, factors), action, kernels)
+    result = _corrected(solution.point, action, kernels)
     if test is None:
         return result
     return result._replace(prediction=Prediction(*(by_output(values, inputs) for values in result.prediction)))
@@ -79,8 +78,9 @@ def _corrected(point, action: Action, kernels: CrossKernels | None) -> Corrected
     slope = jax.grad(action.half)
 
     def newton(point, _):
-        values, vectors = jnp.linalg.eigh(hessian(action.half, point))
-        return point - vectors @ ((vectors.T @ slope(point)) / values), (point, values, vectors)
+        _, gradient, hessian = differentiated(action.half, point)
+        values, vectors = jnp.linalg.eigh(hessian)
+        return point - vectors @ ((vectors.T @ gradient) / values), (point, values, vectors)
 
     # One Newton step more, so that the solver's tolerance does not stand in for the remainder. A loop compiles it once.
     _, visited = jax.lax.scan(newton, point, length=2)
@@ -88,11 +88,11 @@ def _corrected(point, action: Action, kernels: CrossKernels | None) -> Corrected
     directions = (vectors / jnp.sqrt(values)[None, :]).T
 
     third = map_factorisations(lambda w: _second(slope, point, w), directions).sum(axis=0)
-    push = jax.grad(order_one)(point, action.factors) + 0.5 * third
+    push = jax.grad(order_one)(point, action.levels) + 0.5 * third
     shift = -directions.T @ (directions @ push)
 
     def observed(p):
-        overlaps = order_parameters(p, action.factors)
+        overlaps = action.levels.order_parameters(entries(p, action.levels))
         return overlaps, None if kernels is None else output(overlaps[0], action.energy, kernels)
 
     value, drift = jax.jvp(observed, (point,), (shift,))

@@ -30,10 +30,10 @@ from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima
-from statmech_attention.theory.descent.energies import PairEnergy
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.kernels.regression import Estimate
-from statmech_attention.theory.levels.paths import FactorShapes, full_rank, half_entropy, order_one
+from statmech_attention.theory.levels.levels import Levels, excess_entropy, order_one
+from statmech_attention.theory.levels.paths import full_rank
 
 _REPLICATES = 16
 PER_PRIOR_POINT = 4  # points around a mode for each one of the prior
@@ -117,7 +117,7 @@ def importance(
     with threadpool_limits(1, user_api="blas"):  # small factorisations, one after another: threads only wait
         averages = _around_modes(key, int(points), problem, density, gaussians, kernels, constant)
         if anneal and narrow and averages.size < SMALLEST_EFFECTIVE_SIZE:
-            averages = _better(averages, _from_prior(key, int(points), problem, density.energy, kernels))
+            averages = _better(averages, _from_prior(key, int(points), problem, density.action.energy, kernels))
     if averages.size < SMALLEST_EFFECTIVE_SIZE and warn:
         worth = f"{averages.size:.0f} independent draws, fewer than {SMALLEST_EFFECTIVE_SIZE}"
         hint = "" if averages.annealed else _HINT
@@ -148,7 +148,7 @@ class _Averages(NamedTuple):
 
 def _around_modes(key, points: int, problem: Problem, density: Posterior, gaussians: Laplace, kernels, constant):
     """Averages over points around all modes and of the prior."""
-    factors = density.action.factors
+    factors = density.action.levels
     degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
     proposals = _proposed_points(key, points, degrees, widths, factors)
     weighted = _weighted(proposals, density.action, gaussians, kernels, degrees, constant)
@@ -160,7 +160,7 @@ def _around_modes(key, points: int, problem: Problem, density: Posterior, gaussi
     return _Averages(np.log(mean) + largest.max() - constant, error / mean, sums, size, False)
 
 
-def _from_prior(key, points: int, problem: Problem, energy: PairEnergy, kernels) -> _Averages:
+def _from_prior(key, points: int, problem: Problem, energy, kernels) -> _Averages:
     """Averages over particles that are annealed from the prior.
 
     Replicates have evidences nearly as of a lognormal, the mean of which has this error.
@@ -188,7 +188,7 @@ def _in_one_unit(largest, sums) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 
 
 def _proposed_points(
-    key, points: int, degrees: float, widths, factors: FactorShapes
+    key, points: int, degrees: float, widths, factors: Levels
 ) -> tuple[Float[Array, "replicates points coordinates"], ...]:
     """Points of a multivariate t around a mode, before shift and rotation, and fewer points of the prior."""
     dimensions = factors.coordinates + 1
@@ -212,7 +212,7 @@ def _weighted(proposals, action: Action, gaussians: Laplace, kernels: CrossKerne
     def weigh(point):
         white = jnp.einsum("mij,mj->mi", whiten, point[None] - gaussians.mode)
         near = log_t - gaussians.logdet - 0.5 * (degrees + size) * jnp.log1p(jnp.sum(white**2, axis=1) / degrees)
-        chain = half_entropy(point, action.widths, action.factors) + order_one(point, action.factors)
+        chain = 0.5 * excess_entropy(point, action.widths, action.levels) + order_one(point, action.levels)
         mixture = jnp.append(jnp.log(PER_PRIOR_POINT / parts) + near, -jnp.log(parts) - chain - constant)
         proposed = logsumexp(mixture)
         overlap = action.overlap(point)

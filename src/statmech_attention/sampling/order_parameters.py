@@ -78,7 +78,7 @@ def posterior(
     ends = np.linalg.solve(gaussian.root, (gaussians.mode - gaussian.mode).T).T
     starts = ends[np.arange(settings.chains) % modes]
     draws = run(hamiltonian(_whitened, _record), ((density.action, gaussian), settings.warmup), starts, key, settings)
-    return _dataset(draws, "order parameters", density.energy, problem, test, settings, modes=modes)
+    return _dataset(draws, "order parameters", density.action.energy, problem, test, settings, modes=modes)
 
 
 def _dataset(
@@ -100,8 +100,8 @@ def _whitened(position, data: tuple[Action, Laplace]):
 
 def _record(position, data: tuple[Action, Laplace]) -> dict:
     action, gaussian = data
-    overlaps = order_parameters_at(gaussian.mode + gaussian.root @ position, action.factors)
-    return named_overlaps(overlaps, action.factors.chain.stages)
+    overlaps = order_parameters_at(gaussian.mode + gaussian.root @ position, action.levels)
+    return named_overlaps(overlaps, action.levels.chain.stages)
 
 
 _TURN = 0.5 * math.pi  # of a trajectory: under the prior it forgets where it was

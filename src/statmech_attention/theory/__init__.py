@@ -4,30 +4,24 @@ from statmech_attention.theory.descent.trust_region import Outcome
 from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.functionals import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.hyperparameters import EvidenceMaximum, maximise_evidence
-from statmech_attention.theory.kernels.of_paths import head_scores, kernel
-from statmech_attention.theory.kernels.of_tokens import kernel_without_paths
+from statmech_attention.theory.kernels.of_paths import head_scores
 from statmech_attention.theory.kernels.regression import Prediction, Regression, accuracy
+from statmech_attention.theory.kernels.similarity import kernel
 from statmech_attention.theory.predictor import KernelRegression, kernel_regression
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.search import minima
 from statmech_attention.theory.solution import NotConverged, Solution
-from statmech_attention.theory.token_hyperparameters import maximise_evidence_without_paths
-from statmech_attention.theory.without_paths import NotSettled, TokenSolution, solve_without_paths, sweep_without_paths
 
 __all__ = [
     "EvidenceMaximum",
     "KernelRegression",
     "NotConverged",
-    "NotSettled",
     "Outcome",
     "Prediction",
     "Problem",
     "Regression",
     "Solution",
-    "TokenSolution",
 ]
 __all__ += ["accuracy", "action", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
 __all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "solve", "solve_sweep"]
-__all__ += ["kernel_without_paths", "solve_without_paths"]
-__all__ += ["maximise_evidence_without_paths", "sweep_without_paths"]

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.theory.levels import paths as coordinates
-from statmech_attention.theory.levels.paths import point_of
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.levels.levels import order_one
 from statmech_attention.theory.prepared import prepared
 from statmech_attention.theory.solution import Solution
 
@@ -21,7 +21,8 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
     $S_0 = \sum_l d_l N_l / N_{max}$, the smallest entropy, normalises the prior of the order
     parameters, and differs between networks of different numbers of paths. Terms left out do not
     grow with $N$, but with the number of paths. Where the action has several minima, this is the
-    evidence of the solution's basin alone; that of `minima(problem)[0]` is the largest.
+    evidence of the solution's basin alone; that of `minima(problem)[0]` is the largest. On tokens it is
+    that of the solution's directions: the rest is at its prior, so that it may err to either side.
 
     Args:
         solution: a `Solution` or a batch, of any width; exact at infinite width.
@@ -33,26 +34,23 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
     Source: Laplace's method, as in Tierney and Kadane (1986); (V4) is ours.
     """
     problem = solution.problem
-    architecture = problem.architecture
-    widths = jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(width, float) for width in architecture.stage_widths)))
-    finite, unit = jnp.isfinite(widths), jnp.asarray(architecture.unit, float)
-    unit = jnp.where(jnp.isfinite(unit), unit, 0.0)  # where nothing is finite, the entropy is the smallest
-    diagonals = np.array([diagonal for diagonal, _ in coordinates.full_rank(architecture).counts], float)
-    # Entropy and energy apart, since N S has no value at infinite width.
-    excess = unit * solution.entropy - jnp.tensordot(diagonals, jnp.where(finite, widths, unit), axes=1)
+    unit = jnp.asarray(problem.architecture.unit, float)
+    finite = jnp.isfinite(unit)  # else nothing moves, and N (S - S_0) is P E
+    nats = problem.examples * solution.energy
+    excess = jnp.where(finite, jnp.where(finite, unit, 0.0) * solution.excess, nats)
     labels = problem.examples * problem.attentioned.chain.outputs
-    leading = -0.5 * (excess + problem.examples * solution.energy + labels * np.log(2 * np.pi))
+    leading = -0.5 * (excess + labels * np.log(2 * np.pi))
     if not corrected:
         return leading
-    if solution.action.ndim:
+    if solution.excess.ndim:
         raise ValueError("corrected: wanted a single solution, got a batch. Take one of them, as in solution[0].")
-    action, _ = prepared(problem, "dense")
-    return leading + _order_one(point_of(solution.order_parameters, action.factors), action)
+    action = solution.landscape if solution.directions else prepared(problem, "dense")[0]
+    return leading + _order_one(solution.point, action)
 
 
 @jax.jit
-def _order_one(point, action):
+def _order_one(point, action: Action):
     """The terms of order one, (V4)."""
-    _, _, bend = coordinates.entropy_derivatives(jnp.zeros_like(point), action.shares, action.factors)
+    bend = action.bend(jnp.zeros_like(point))
     hessian = action.dense(point)[2].hessian / jnp.sqrt(jnp.outer(bend, bend))
-    return -jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(hessian)))) - coordinates.order_one(point, action.factors)
+    return -jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(hessian)))) - order_one(point, action.levels)

@@ -11,8 +11,9 @@ from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.descent.energies import FeatureEnergy
 from statmech_attention.theory.kernels.of_paths import check_order_parameter
-from statmech_attention.theory.levels import paths as coordinates
-from statmech_attention.theory.levels.paths import point_of
+from statmech_attention.theory.levels.levels import excess_entropy
+from statmech_attention.theory.levels.paths import full_rank, least_entropy, point_of
+from statmech_attention.theory.levels.paths import order_parameters as order_parameters_at
 from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.problem import Problem, need_problem
 
@@ -45,8 +46,9 @@ def entropy(
     Source: Tiberi et al. (2024), equations (32), (33).
     """
     architecture = Architecture.of(layers, width, variance)
-    factors = coordinates.full_rank(architecture)
-    return coordinates.entropy(point_of(order_parameters, factors), jnp.array(architecture.shares, float), factors)
+    factors = full_rank(architecture)
+    shares = jnp.array(architecture.shares, float)
+    return least_entropy(architecture) + excess_entropy(point_of(order_parameters, factors), shares, factors)
 
 
 def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
@@ -100,5 +102,5 @@ def gp_order_parameters(
     Returns:
         $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `Solution.order_parameters`.
     """
-    factors = coordinates.full_rank(Architecture.of(layers, 1, variance))
-    return coordinates.order_parameters(jnp.zeros(factors.coordinates), factors)
+    factors = full_rank(Architecture.of(layers, 1, variance))
+    return order_parameters_at(jnp.zeros(factors.coordinates), factors)

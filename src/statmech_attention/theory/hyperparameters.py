@@ -7,13 +7,15 @@ only the heads carry it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
+from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.evidence import log_evidence
+from statmech_attention.theory.on_tokens import followed
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.search import minima
@@ -22,6 +24,8 @@ from statmech_attention.theory.solution import NotConverged, Solution, raise_unl
 _STEEPEST = 1e-5  # nats for a factor of e, where the search ends
 _STEEPEST_LEFT = 1e-2  # what it may end with where rounding hides further gain
 _LOWER = 1e-6  # of the action, by which another minimum is lower
+_ROUNDS = 8  # of searches
+_SAME = 1e-3  # of a logarithm, with directions found anew
 RANGES = {"temperature": (1e-4, 1e2), "variance": (1e-4, 1e4)}
 
 
@@ -60,21 +64,28 @@ class EvidenceMaximum:
 
 
 def maximise_evidence(
-    problem: Problem, *, chosen: str | Sequence[str] = tuple(RANGES), tolerance: float = 1e-8, max_steps: int = 100
+    problem: Problem,
+    *,
+    chosen: str | Sequence[str] = tuple(RANGES),
+    directions: int | None = None,
+    settle: float | None = None,
+    tolerance: float = 1e-8,
+    max_steps: int = 100,
 ) -> EvidenceMaximum:
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
 
     SciPy's L-BFGS-B in the logarithms with exact gradients; every trial is a saddle point, started
     from the last one, and the first from the lowest minimum. Where the action has a lower minimum
-    at the end, the search goes on from there. Only a local maximum is found: if in doubt, compare
+    at the end, the search goes on from there. On tokens directions are held during a search, and found
+    anew at its end until the numbers stay. Only a local maximum is found: if in doubt, compare
     starts, or a grid by `solve_sweep`.
 
     Args:
         problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none,
-            and at its variances. It chooses $\sigma_0^2$, for the product, and the variances of
+            and at its variances. It chooses $\sigma_0^2$, for the product, and along paths the variances of
             layers beside a skip, $T$ between 1e-4 and 1e2, variances between 1e-4 and 1e4.
         chosen: "temperature", "variance", or both, which is the default; the other stays as given.
-        tolerance: as in `solve`.
+        directions, settle, tolerance: as in `solve`.
         max_steps: steps of the search.
 
     Raises:
@@ -86,31 +97,44 @@ def maximise_evidence(
     """
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
-    problem = need_problem(problem, "width")
-    problem, names, logs, bounds = searched(problem, chosen, _free_variances(problem.architecture))
-    fewer = problem.reduce()
-    trials = [minima(fewer, tolerance=tolerance)[0]]
-
-    def value(logs):
-        solution = solve(at_logs(fewer, names, logs), start=trials[-1], tolerance=tolerance, throw=False)
-        return log_evidence(solution), solution
+    problem = need_problem(problem, "width", tokens=None)
+    tokens = isinstance(problem.attentioned, TokenInputs)
+    free = (0,) if tokens else _free_variances(problem.architecture)
+    problem, names, logs, bounds = searched(problem, chosen, free)
+    fewer = problem if tokens else problem.reduce()
+    start: dict[str, Any] = {"directions": directions, "settle": settle, "tolerance": tolerance}
+    trials = [minima(fewer, **start)[0]]
 
     def loss(logs):
-        (top, solution), slopes = jax.value_and_grad(value, has_aux=True)(jnp.asarray(logs))
+        there = at_logs(fewer, names, logs)
+        solution = followed(trials[-1], there, tolerance) if tokens else _solved(there, trials[-1], tolerance)
         raise_unless_converged(solution)
         trials.append(solution)
-        return -float(top), -np.asarray(slopes)
+        slopes = solution.slopes()
+        steep = [slopes["temperature"] if name == "temperature" else slopes["variance"][_place(name)] for name in names]
+        return -float(log_evidence(solution)), -np.exp(logs) * np.array(steep, float)
 
     options = {"maxiter": checks.whole("max_steps", max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
-    while True:
-        logs = minimize(loss, logs, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    for _ in range(_ROUNDS):
+        last, logs = logs, minimize(loss, logs, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
         end = loss(logs)
-        lowest = minima(at_logs(fewer, names, logs), tolerance=tolerance)[0]
-        if lowest.action > trials[-1].action - _LOWER:
-            if lowest.action < trials[-1].action + _LOWER:  # it is the same one, and known by its starts
+        lowest = minima(at_logs(fewer, names, logs), **start)[0]
+        stay = np.max(np.abs(logs - last)) < _SAME if tokens else lowest.excess > trials[-1].excess - _LOWER
+        if stay:
+            if abs(lowest.excess - trials[-1].excess) < _LOWER:  # it is the same one, and known by its starts
                 trials[-1] = replace(trials[-1], start=lowest.start, starts=lowest.starts)
-            return _maximum_at(logs, end, bounds, problem, names, trials)
+            break
         trials.append(lowest)
+    return _maximum_at(logs, end, bounds, problem, names, trials)
+
+
+def _solved(problem: Problem, last: Solution, tolerance: float) -> Solution:
+    return solve(problem, start=last, tolerance=tolerance, throw=False)
+
+
+def _place(name: str) -> int:
+    """The place of the variance of this name."""
+    return int(name.removeprefix("variance[").removesuffix("]"))
 
 
 def _maximum_at(logs, end, bounds, problem: Problem, names, trials: list[Solution]) -> EvidenceMaximum:

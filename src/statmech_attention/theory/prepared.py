@@ -7,21 +7,26 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.descent.energies import FeatureEnergy, PairEnergy, pair_products
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.kernels.of_paths import kernel_inputs, kernel_scale
 from statmech_attention.theory.kernels.rotations import compressed
+from statmech_attention.theory.levels.features import FeatureLevels
 from statmech_attention.theory.levels.paths import full_rank
+from statmech_attention.theory.levels.ranking import Features
 from statmech_attention.theory.problem import Problem
 
-METHODS = ("auto", "dense", "products")
-_PRODUCTS_PER_STEP = 20  # 12 to 19 were counted on one-shot images seen along 64 paths
+METHODS = ("auto", "dense", "products", "gradients")
+_GRADIENTS_PER_STEP = (
+    20  # that replace a step of Newton's; so many products, 12 to 19, were counted on images along 64 paths
+)
 _LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
 _LARGEST_PAIRS = 2**22  # entries of the pairs' kernels
 
 
-def prepared(problem: Problem, method: str) -> tuple[Action, bool]:
-    """The action to minimise, and whether its Hessian is formed."""
+def prepared(problem: Problem, method: str) -> tuple[Action, str]:
+    """The action to minimise along paths, and how."""
     rows = problem = problem.padded()
     inputs = kernel_inputs(rows.attentioned)
     if not (is_dense(method, inputs) and pairs_pay(inputs)):  # else they are so few that features do not matter
@@ -30,7 +35,28 @@ def prepared(problem: Problem, method: str) -> tuple[Action, bool]:
         inputs = kernel_inputs(rows.attentioned)
     dense = is_dense(method, inputs)
     energy = pair_energy(rows, problem) if dense and pairs_pay(inputs) else feature_energy(rows, problem)
-    return Action.of(energy, problem.architecture, full_rank(problem.architecture)), dense
+    action = Action.of(energy, problem.architecture, full_rank(problem.architecture))
+    return action, "dense" if dense else "gradients" if method == "auto" else method
+
+
+def action_of_rows(problem: Problem) -> Action:
+    """The action of a problem's own rows along paths, differentiable in all its numbers."""
+    return Action.of(feature_energy(problem, problem), problem.architecture, full_rank(problem.architecture))
+
+
+def action_of_features(labels, temperature, architecture: Architecture, features: Features) -> Action:
+    """The action in these features of tokens."""
+    levels = FeatureLevels.of(features.maps, architecture)
+    spread = jnp.einsum("eia,cd->eciad", features.seen, jnp.eye(levels.outputs))
+    energy = FeatureEnergy(
+        labels=labels.reshape(-1),
+        temperature=jnp.asarray(temperature, float),
+        count=jnp.asarray(labels.size, float),
+        inputs=spread.reshape(-1, features.seen.shape[1], levels.rows),
+        scale=jnp.asarray(architecture.variances[0], float),
+        rest=jnp.asarray(features.rest),
+    )
+    return Action.of(energy, architecture, levels)
 
 
 def feature_energy(rows: Problem, problem: Problem) -> FeatureEnergy:
@@ -80,12 +106,12 @@ def pairs_pay(inputs: Float[Array, "rows paths features"]) -> bool:
 
 
 def is_dense(method: str, inputs: Float[Array, "rows paths features"]) -> bool:
-    """True if forming the Hessian costs less than the products that would replace it."""
+    """True if a step with the Hessian costs less than the gradients, or products, that would replace it."""
     if method != "auto":
         return method == "dense"
     rows, paths, features = inputs.shape
     size, pairs = paths * features, paths * (paths + 1) // 2
     # The energy's share, its way to the coordinates, and the eigenvectors.
     hessian = paths**4 * (features**2 + pairs) + size**2 * rows + 8 * pairs**3
-    product = 2 * rows**2 * (size + rows)
-    return hessian < _PRODUCTS_PER_STEP * product and size**2 + paths**4 < _LARGEST_HESSIAN
+    gradient = 2 * rows**2 * (size + rows)
+    return hessian < _GRADIENTS_PER_STEP * gradient and size**2 + paths**4 < _LARGEST_HESSIAN

@@ -201,6 +201,12 @@ def _sum(*problems: Problem) -> Problem:
     return whole
 
 
+def inputs_of(problem: Problem) -> TokenInputs:
+    """The tokens of a problem that has no paths."""
+    inputs: Any = problem.attentioned
+    return inputs
+
+
 def need_problem(value, *numbers: str, tokens: bool | None = False) -> Problem:
     """Validate a problem that has these numbers, and paths, or `tokens` and none; None for either."""
     if not isinstance(value, Problem):
@@ -216,17 +222,22 @@ def need_problem(value, *numbers: str, tokens: bool | None = False) -> Problem:
 
 
 def warn_of_large_labels(problem: Problem) -> None:
-    r"""Warn where $|Y|^2$ is far above $\mathrm{tr} (K + T)$ at the prior; traced problems pass."""
+    r"""Warn along paths where $|Y|^2$ is far above $\mathrm{tr} (K + T)$ at the prior; traced problems pass."""
     known = (problem.attentioned.values, problem.labels, problem.temperature, problem.count, *problem.variance)
     if not checks.concrete(*known) or np.ndim(problem.temperature):
         return
-    inputs, labels = problem.attentioned, np.asarray(problem.labels)
+    inputs = problem.attentioned
     chain, prior = inputs.chain, np.array([problem.variance[-1]])
     for layer, variance in zip(reversed(chain.layers), reversed(problem.variance[1:-1]), strict=True):
         prior = np.kron(np.sum(layer.mixing(variance**0.5) ** 2, axis=1), prior)
     squares = np.sum(np.asarray(inputs.values) ** 2, axis=(0, 2)) @ (chain.path_gains**2 * prior)
-    trace = chain.outputs * float(kernel_scale(inputs, problem.variance) * squares)
-    ratio = np.sum(labels**2) / (trace + problem.examples * chain.outputs * problem.temperature)
+    warn_of_labels(problem, float(kernel_scale(inputs, problem.variance) * squares))
+
+
+def warn_of_labels(problem: Problem, trace: float) -> None:
+    r"""Warn where $|Y|^2$ is far above $\mathrm{tr} (K + T)$, given $\mathrm{tr} K$ of one output."""
+    outputs = problem.attentioned.chain.outputs
+    ratio = np.sum(np.asarray(problem.labels) ** 2) / (outputs * (trace + problem.examples * problem.temperature))
     if ratio > LARGEST_LABELS:
         warnings.warn(
             f"labels: wanted |Y|^2 of the order of tr(K + T), got {ratio:.0f} times as much, where the action has many "

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
 from statmech_attention.theory.kernels.of_paths import kernel_inputs, kernel_scale, path_heads
-from statmech_attention.theory.levels.paths import FactorShapes, branch_rows, order_parameter_factors
+from statmech_attention.theory.levels.paths import PathLevels, branch_rows, order_parameter_factors
 from statmech_attention.theory.problem import Problem
 
 NARROWER = 20.0  # by so much the network is narrower whose minimum is a start
@@ -40,7 +40,7 @@ class Start(NamedTuple):
     weight: float = 1.0
 
 
-def starts(problem: Problem, factors: FactorShapes) -> list[Start]:
+def starts(problem: Problem, factors: PathLevels) -> list[Start]:
     """The prior, a narrower network, directions that carry labels, and four random points, always the same ones."""
     prior = np.zeros(factors.coordinates)
     raised = [Start("labels", point) for point in _along_labels(problem, factors)]
@@ -49,7 +49,7 @@ def starts(problem: Problem, factors: FactorShapes) -> list[Start]:
     return [Start("prior", prior), Start("narrow", prior, NARROWER), *raised, *scattered]
 
 
-def _along_labels(problem: Problem, factors: FactorShapes) -> Iterator[Float[np.ndarray, " coordinates"]]:
+def _along_labels(problem: Problem, factors: PathLevels) -> Iterator[Float[np.ndarray, " coordinates"]]:
     """Points that raise the lowest order parameter along each direction, along all, and along all but one."""
     branches = np.asarray(_prior_branches(factors))
     pulls, moment = _label_moments(problem, branches)
@@ -90,7 +90,7 @@ def _directions(pulls, moment) -> list[Float[np.ndarray, " columns"]]:
     return [vector / np.linalg.norm(vector) for _, vector in ranked[:_DIRECTIONS]]
 
 
-def _raised(added: Float[np.ndarray, "columns columns"], factors: FactorShapes) -> Float[np.ndarray, " coordinates"]:
+def _raised(added: Float[np.ndarray, "columns columns"], factors: PathLevels) -> Float[np.ndarray, " coordinates"]:
     """The prior, with the lowest factor that of the identity plus `added`; kept rows and layers above stay."""
     factor = np.linalg.cholesky(np.eye(factors.sizes[0]) + added)
     diagonal, rows, columns = factors.free_entries(0)
@@ -99,7 +99,7 @@ def _raised(added: Float[np.ndarray, "columns columns"], factors: FactorShapes) 
 
 
 @quick_jit()
-def _prior_branches(factors: FactorShapes) -> Float[Array, "rows columns"]:
+def _prior_branches(factors: PathLevels) -> Float[Array, "rows columns"]:
     r"""$B$ of the lowest stage at the prior, $U^{(1)} = B F F^\top B^\top$."""
     _, *above = order_parameter_factors(jnp.zeros(factors.coordinates), factors)
     return branch_rows(0, above, factors)

@@ -31,7 +31,8 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.evidence import log_evidence
-from statmech_attention.theory.levels.paths import full_rank, order_parameters, prior_deviations
+from statmech_attention.theory.levels.levels import prior_deviations
+from statmech_attention.theory.levels.paths import full_rank, order_parameters
 from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve

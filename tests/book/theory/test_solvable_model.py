@@ -13,7 +13,8 @@ from scipy.optimize import minimize
 
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
-from statmech_attention.theory.levels.paths import entropy, full_rank, order_parameters
+from statmech_attention.theory.levels.levels import excess_entropy
+from statmech_attention.theory.levels.paths import full_rank, least_entropy, order_parameters
 
 NOISE = np.array([[1.0, 0.6], [0.6, 0.8]])
 SIZES = {"examples": 400, "features": 240, "temperature": 0.1, "width": 25.0}
@@ -61,7 +62,7 @@ def test_solvable_saddle_point_is_the_lowest_point_of_the_action(model):
 
     @jax.jit
     def action(point):
-        bulk = entropy(point, jnp.ones(len(factors.sizes)), factors)
+        bulk = excess_entropy(point, jnp.ones(len(factors.sizes)), factors)
         return bulk + 16 * model.energy(order_parameters(point, factors)[0])
 
     points = np.random.default_rng(7).uniform(-2, 2, (4000, factors.coordinates))
@@ -84,9 +85,9 @@ def test_several_layers_differ_by_the_entropy_alone():
         noise, signal, layers=(2, 2), width=(20.0, 30.0, 25.0), **{k: SIZES[k] for k in SIZES if k != "width"}
     )
     found = model.solve()
-    assert float(found.entropy) == pytest.approx(
-        float(sma.theory.entropy(found.order_parameters, layers=(2, 2), width=model.width))
-    )
+    entropy = sma.theory.entropy(found.order_parameters, layers=(2, 2), width=model.width)
+    excess = entropy - least_entropy(model.architecture) + found.nats / 30  # S - S_0
+    assert float(found.minimum.value) == pytest.approx(float(excess))
     assert model.solve(start=found.order_parameters).minimum.steps == 0
     flat = SolvableModel(noise, signal, **SIZES)
     assert float(flat.energy(found.order_parameters[0])) == pytest.approx(float(found.nats / flat.examples), rel=1e-12)

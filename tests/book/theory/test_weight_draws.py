@@ -51,9 +51,7 @@ def test_theory_without_paths_is_near_networks_of_more_paths_than_neurons():
         sma.token_inputs(x[:count], [one[:count] for one in attention], layers=layers(True, 3)) for count in (known, 40)
     )
     problem = sma.Problem(train, labels[:known], temperature=temperature, variance=(0.5, 1.0, 1.0, 1.0))
-    theory, limit = (
-        np.asarray(sma.solve_without_paths(problem.replace(width=width)).predict(every).mean) for width in (6, np.inf)
-    )
+    theory, limit = (np.asarray(sma.solve(problem.replace(width=width)).predict(every).mean) for width in (6, np.inf))
     sampling = Sampling(np.random.default_rng(1), chains=4, warmup=100, draws=800)
     drawn = output_draws(Network(attention, True, 6, 0.5), x, labels[:known], temperature, sampling)
     exact = drawn.mean.mean((0, 1))

@@ -28,9 +28,8 @@ from jaxtyping import Array, Float
 
 from statmech_attention.theory.kernels.regression import Regression
 
-# Of larger arrays the Hessian's products are in single precision.
-_LARGEST_DOUBLE = 2**22  # entries of the matrices of a dense Hessian
-_LARGEST_INPUTS = 2**19  # entries of the inputs
+# A dense Hessian of larger matrices is in single precision.
+_LARGEST_DOUBLE = 2**22  # entries
 
 
 class Slopes(NamedTuple):
@@ -50,14 +49,14 @@ class Energy(ABC):
         return False
 
     @abstractmethod
-    def value(self, overlap: Float[Array, "paths paths"]) -> Float[Array, ""]:
+    def value(self, overlap: Any) -> Float[Array, ""]:
         """The energy of $U$, differentiable in everything."""
 
-    def held(self, overlap: Float[Array, "paths paths"]) -> Float[Array, ""]:
+    def held(self, overlap: Any) -> Float[Array, ""]:
         """The same, differentiable in $U$ alone, perhaps faster: for samplers."""
         return self.value(overlap)
 
-    def derivatives(self, overlap: Float[Array, "paths paths"]) -> Slopes:
+    def derivatives(self, overlap: Any) -> Slopes:
         """Value, slope and curvature, for a dense Hessian."""
         first, second = np.triu_indices(len(overlap))
 
@@ -67,19 +66,9 @@ class Energy(ABC):
         pairs = overlap[first, second]
         return Slopes(*jax.value_and_grad(of_pairs)(pairs), jax.hessian(of_pairs)(pairs))
 
-    def linearised(self, overlap: Float[Array, "paths paths"]) -> tuple[Float[Array, ""], Float[Array, "..."], Any]:
-        """Value, slope as a symmetric matrix, and what `slope_change` needs."""
-        value, slope = jax.value_and_grad(self.value)(overlap)
-        return value, 0.5 * (slope + slope.T), overlap
-
-    def slope_change(self, known: Any, change: Float[Array, "paths paths"]) -> Float[Array, "paths paths"]:
-        """The change of the slope with $U$: products with the curvature."""
-        slope = jax.jvp(jax.grad(self.value), (known,), (change,))[1]
-        return 0.5 * (slope + slope.T)
-
 
 @dataclass(frozen=True)
-class _KernelEnergy(Energy):
+class KernelEnergy(Energy):
     r"""An energy of labels with Gaussian noise.
 
     Rows are examples, one per output, or fewer rotations of them that carry the whole kernel.
@@ -91,15 +80,23 @@ class _KernelEnergy(Energy):
     count: Float[Array, ""]
 
     @abstractmethod
-    def kernel(self, overlap: Float[Array, "paths paths"]) -> Float[Array, "rows rows"]:
+    def kernel(self, overlap: Any) -> Float[Array, "rows rows"]:
         """$K(U)$."""
 
-    def regression(self, overlap: Float[Array, "paths paths"]) -> Regression:
+    def regression(self, overlap: Any) -> Regression:
         """The Gaussian process of the labels given $U$."""
-        return Regression.of(self.kernel(overlap), self.temperature, self.labels)
+        return self.fitted(self.kernel(overlap))
+
+    def fitted(self, kernel: Float[Array, "rows rows"]) -> Regression:
+        """The Gaussian process of the labels given a kernel."""
+        return Regression.of(kernel, self.temperature, self.labels)
+
+    def of_kernel(self, kernel: Float[Array, "rows rows"]) -> Float[Array, ""]:
+        """The energy of a kernel."""
+        return self.nats(self.fitted(kernel))
 
     def value(self, overlap):
-        return self.nats(self.regression(overlap))
+        return self.of_kernel(self.kernel(overlap))
 
     def nats(self, regression: Regression) -> Float[Array, ""]:
         """The energy with what labels without a row contribute."""
@@ -108,11 +105,16 @@ class _KernelEnergy(Energy):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class FeatureEnergy(_KernelEnergy):
-    r"""The energy from the inputs $Z$; `scale` is $c$."""
+class FeatureEnergy(KernelEnergy):
+    r"""The energy from the inputs $Z$; `scale` is $c$.
+
+    Of features of tokens $K = c\, Z D Z^\top + c\, K_{rest} \otimes U_{out}$: the overlap is the pair
+    $(D, U_{out})$, and `rest` what the features leave out, at its prior. Paths leave nothing out.
+    """
 
     inputs: Float[Array, "rows features paths"]
     scale: Float[Array, ""]
+    rest: Float[Array, "examples examples"] | None = None
 
     @property
     def rough(self):
@@ -120,8 +122,10 @@ class FeatureEnergy(_KernelEnergy):
         return (features * paths) ** 2 > _LARGEST_DOUBLE
 
     def kernel(self, overlap):
+        gram, outputs = (overlap, None) if self.rest is None else overlap
         rows = len(self.labels)
-        return self.scale * (self.inputs @ overlap).reshape(rows, -1) @ self.inputs.reshape(rows, -1).T
+        seen = self.scale * (self.inputs @ gram).reshape(rows, -1) @ self.inputs.reshape(rows, -1).T
+        return seen if self.rest is None else seen + self.scale * jnp.kron(self.rest, outputs)
 
     def derivatives(self, overlap):
         r"""With $u = Z^\top v$ the curvature is $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$, in all orders."""
@@ -141,31 +145,10 @@ class FeatureEnergy(_KernelEnergy):
         curvature = self.scale**2 * jnp.outer(orders, orders) * curvature
         return Slopes(self.nats(regression), self.scale * 2 * orders * slope[first, second], curvature)
 
-    def linearised(self, overlap):
-        regression = self.regression(overlap)
-        inverse = regression.solve(jnp.eye(len(self.labels)))
-        pulled = jnp.tensordot(regression.solve(self.labels), self.inputs, 1)
-        slope = _between_paths(self.inputs, jnp.tensordot(inverse, self.inputs, 1)) - pulled.T @ pulled
-        return self.nats(regression), self.scale * slope, inverse
-
-    def slope_change(self, known, change):
-        """By two products with the inputs, in single precision if these are large."""
-        rows = len(self.labels)
-        precision = jnp.float32 if self.inputs.size > _LARGEST_INPUTS else self.inputs.dtype
-        inputs, inverse = self.inputs.astype(precision), known.astype(precision)
-        solved, scale = (known @ self.labels).astype(precision), self.scale.astype(precision)
-        moved = (inputs @ change.astype(precision)).reshape(rows, -1)
-        kernel_change = scale * moved @ inputs.reshape(rows, -1).T
-        pulled = jnp.tensordot(solved, inputs, 1)
-        drift = jnp.tensordot(inverse @ (kernel_change @ solved), inputs, 1)
-        slope = drift.T @ pulled + pulled.T @ drift
-        slope -= _between_paths(inputs, jnp.tensordot(inverse @ kernel_change @ inverse, inputs, 1))
-        return self.scale * slope.astype(change.dtype)
-
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class PairEnergy(_KernelEnergy):
+class PairEnergy(KernelEnergy):
     """The energy from the kernels $S_i$ of all pairs of paths, of which the lower triangles are stored."""
 
     products: Float[Array, "pairs entries"]
@@ -201,7 +184,7 @@ def pair_products(left, right) -> Iterator[Float[np.ndarray, "rows columns"]]:
         yield product if p == q else product + left[:, q] @ right[:, p].T
 
 
-def packed(overlap: Float[Array, "paths paths"]) -> Float[Array, " pairs"]:
+def packed(overlap: Any) -> Float[Array, " pairs"]:
     """The entries of $U$ that `pair_products` are the coefficients of."""
     return overlap[np.triu_indices(overlap.shape[0])]
 

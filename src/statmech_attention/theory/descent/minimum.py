@@ -10,7 +10,6 @@ triangular factors with positive diagonals are unique, and the entropy bends eve
 the Hessian is singular all the same, two minima meet, and there is no derivative.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -21,10 +20,11 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
+from statmech_attention.theory.descent.gradients import descend
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.trust_region import Minimum, Outcome, exact_step, truncated_step
 from statmech_attention.theory.descent.trust_region import minimise as minimise_function
-from statmech_attention.theory.levels.paths import entropy, entropy_derivatives, order_parameters
+from statmech_attention.theory.levels.levels import entries
 
 _MAX_PRODUCTS = 200
 _DERIVATIVE_PRODUCTS = 1000  # for a derivative, which no later step corrects
@@ -32,36 +32,53 @@ _DERIVATIVE_TOLERANCE = 1e-12
 
 
 class ActionMinimum(NamedTuple):
-    """A minimum, without its curvature, and order parameters, $P E$ and entropy there."""
+    """A minimum, whose value is $S - S_0$, without its curvature; order parameters along paths, and $P E$ there."""
 
     minimum: Minimum
     order_parameters: tuple
     nats: Float[Array, ""]
-    entropy: Float[Array, ""]
 
 
-def minimise(action: Action, start, tolerance, max_steps, dense: bool) -> ActionMinimum:
-    """Minimise an action, with implicit derivatives in all its arrays.
+def minimise(action: Action, start, tolerance, max_steps, method: str) -> ActionMinimum:
+    """Minimise an action: "dense", with its Hessian, by "products" with it, or by "gradients" alone.
 
-    Derivatives are NaN where the minimisation did not converge, and do not depend on the start.
+    Derivatives in all arrays of the action are implicit. They are NaN where the minimisation did not
+    converge, and do not depend on the start. Gradients need numbers: where they are traced, products
+    take their place.
     """
     known = checks.concrete(*jax.tree.leaves((action, start)))  # then nothing is differentiated, nor compiled for it
-    return (_found if known else _differentiable)(action, start, tolerance, max_steps, dense)
+    still, start = jax.lax.stop_gradient((action, start))
+    if method == "gradients" and checks.concrete(*jax.tree.leaves((still, start))):
+        reached = descend(still, start, tolerance, max_steps)
+        return _ended(action, reached) if known else _differentiated(action, reached)
+    return (_found if known else _differentiable)(action, start, tolerance, max_steps, method == "dense")
 
 
 @quick_jit(static=("dense",))
 def _found(action: Action, start, tolerance, max_steps, dense: bool) -> ActionMinimum:
     reached = _minimum(action, start, tolerance, max_steps, dense)
-    nats = reached.curvature.energy
-    bulk = reached.value - action.weight * nats
-    overlaps = order_parameters(reached.point, action.factors)
-    return ActionMinimum(reached._replace(curvature=None), overlaps, nats, bulk)
+    return _with_order_parameters(action, reached, reached.curvature.energy if dense else action.nats(reached.point))
 
 
 @quick_jit(static=("dense",))
 def _differentiable(action: Action, start, tolerance, max_steps, dense: bool) -> ActionMinimum:
+    still, start = jax.lax.stop_gradient((action, start))
+    return _with_derivatives(action, _minimum(still, start, tolerance, max_steps, dense), dense)
+
+
+@quick_jit()
+def _ended(action: Action, reached: Minimum) -> ActionMinimum:
+    return _with_order_parameters(action, reached, action.nats(reached.point))
+
+
+@quick_jit()
+def _differentiated(action: Action, reached: Minimum) -> ActionMinimum:
+    return _with_derivatives(action, reached, dense=False)
+
+
+def _with_derivatives(action: Action, reached: Minimum, dense: bool) -> ActionMinimum:
+    """The minimum with its derivatives in the action."""
     still = jax.lax.stop_gradient(action)
-    reached = _minimum(still, jax.lax.stop_gradient(start), tolerance, max_steps, dense)
     known = jnp.where(reached.outcome == Outcome.CONVERGED, 1.0, jnp.nan)
 
     def tangent_solve(product, vector):
@@ -70,10 +87,13 @@ def _differentiable(action: Action, start, tolerance, max_steps, dense: bool) ->
         return known * jax.lax.custom_linear_solve(product, vector, inverse, symmetric=True)
 
     point = jax.lax.custom_root(jax.grad(action.value), reached.point, lambda _, there: there, tangent_solve)
-    overlaps, bulk = order_parameters(point, action.factors), entropy(point, action.shares, action.factors)
-    nats = action.nats(point)
-    minimum = reached._replace(point=point, value=bulk + action.weight * nats, curvature=None)
-    return ActionMinimum(minimum, overlaps, nats, bulk)
+    minimum = reached._replace(point=point, value=action.value(point))
+    return _with_order_parameters(action, minimum, action.nats(point))
+
+
+def _with_order_parameters(action: Action, reached: Minimum, nats) -> ActionMinimum:
+    overlaps = action.levels.order_parameters(entries(reached.point, action.levels))
+    return ActionMinimum(reached._replace(curvature=None), overlaps, nats)
 
 
 def _minimum(action: Action, start, tolerance, max_steps, dense: bool) -> Minimum:
@@ -82,20 +102,22 @@ def _minimum(action: Action, start, tolerance, max_steps, dense: bool) -> Minimu
     def dense_step(gradient, curvature, radius):
         return exact_step(gradient, curvature.hessian, radius)
 
-    def products_step(gradient, curvature, radius):
-        # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
-        _, _, bend = entropy_derivatives(curvature.point, action.shares, action.factors)
-        product = partial(action.product, curvature=curvature)
-        return truncated_step(gradient, product, 0.5 * bend, radius, _MAX_PRODUCTS, tolerance)
+    def local(point):
+        return *jax.value_and_grad(action.value)(point), point
 
-    local, step = (action.dense, dense_step) if dense else (action.factored, products_step)
-    return minimise_function(local, step, start, tolerance, max_steps)
+    def products_step(gradient, point, radius):
+        # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
+        scale = 0.5 * action.bend(point)
+        return truncated_step(gradient, action.product(point), scale, radius, _MAX_PRODUCTS, tolerance)
+
+    derivatives, step = (action.dense, dense_step) if dense else (local, products_step)
+    return minimise_function(derivatives, step, start, tolerance, max_steps)
 
 
 def _inverse_hessian(point, action: Action, dense: bool):
     """A function that solves with the Hessian at a point; NaN where it is not positive definite."""
     if not dense:
-        _, _, bend = entropy_derivatives(point, action.shares, action.factors)
+        bend = action.bend(point)
         options = {"tol": _DERIVATIVE_TOLERANCE, "maxiter": _DERIVATIVE_PRODUCTS}
         return lambda product, vector: cg(product, vector, M=lambda residual: residual / bend, **options)[0]
     chol = jnp.linalg.cholesky(action.dense(point)[2].hessian)

@@ -1,7 +1,5 @@
 """Kernels: similarity of two examples, summed over pairs of attention paths, (10), and the share of a head in them."""
 
-from collections.abc import Sequence
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,39 +15,28 @@ DEFINITIONS = ("both", "either")
 _ROUNDING = 1e-6  # of the largest entry of an order parameter, which may come from single precision
 
 
-def kernel(
-    attentioned: AttentionedInputs | ArrayLike,
-    others: AttentionedInputs | ArrayLike,
-    order_parameter: ArrayLike,
-    *,
-    variance: ArrayLike | Sequence[ArrayLike] = 1.0,
-    layers: Layers | None = None,
+def kernel_of_paths(
+    left: AttentionedInputs, right: AttentionedInputs, order_parameter, variance
 ) -> Float[Array, "examples *others"]:
-    r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
+    r"""(10) of an order parameter, that of infinite width if None.
 
-    The path-path kernels $C_{\pi\pi'}$ are never formed: a single matrix product over (path,
-    feature) suffices. In general the sum is $\sum c_\pi c_{\pi'} U^{\pi\pi'} C_{\pi\pi'}$ with the
-    coefficients of the paths, $(\prod_l H_l)^{-1/2}$ for heads alone; with several outputs
-    $K_{(c\mu),(c'\nu)}$ has $U^{(\pi c)(\pi' c')}$ in it.
-
-    Args:
-        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
-        others: the same for the second argument of the kernel.
-        order_parameter: $U$, `(paths, paths)`, symmetric; with a row per path and output.
-        variance: $\sigma^2$, or one number per layer with $\sigma_0^2$ first.
-        layers: only for plain arrays, $(H_1, .., H_L)$.
-
-    Returns:
-        `(examples, others)`, or `(examples, outputs, others, outputs)`.
-
-    Source: Tiberi et al. (2024), equations (10) and (31).
+    The path-path kernels $C_{\pi\pi'}$ are never formed: a single matrix product over (path, feature) suffices.
     """
-    left = as_attentioned("attentioned", attentioned, layers)
-    right = inputs_like("others", others, left)
-    axes = left.chain.readout.axes
+    known, axes = variances(variance, len(left.chain.layers)), left.chain.readout.axes
+    if order_parameter is None:
+        order_parameter = prior_order_parameter(left.chain, known)
     overlap = check_order_parameter(order_parameter, left.chain.partial_paths[0])
-    flat = flat_kernel(left, right, overlap, variances(variance, len(left.chain.layers)))
+    flat = flat_kernel(left, right, overlap, known)
     return flat.reshape(left.values.shape[0], *axes, right.values.shape[0], *axes)
+
+
+def prior_order_parameter(chain: Chain, variances) -> Float[Array, "paths paths"]:
+    r"""$U$ of infinite width, $U^{(l)} = M_l M_l^\top \otimes U^{(l+1)}$ with the mixing $M_l$ of every layer."""
+    overlap = variances[-1] * jnp.eye(chain.outputs)
+    for layer, variance in zip(reversed(chain.layers), reversed(variances[1:-1]), strict=True):
+        mixing = jnp.asarray(layer.mixing(variance**0.5))
+        overlap = jnp.kron(mixing @ mixing.T, overlap)
+    return overlap
 
 
 def kernel_scale(attentioned: AttentionedInputs, variance):

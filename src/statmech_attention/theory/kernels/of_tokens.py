@@ -1,10 +1,9 @@
 r"""The kernel of infinite width without paths: the recursion (K3) between Gram matrices of rows (example, token)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from statmech_attention.model.architecture import variances
@@ -13,20 +12,14 @@ from statmech_attention.model.tokens import TokenInputs
 _AT_ONCE = 2**22  # entries of a block of rows, all seeds together
 
 
-def kernel_without_paths(
-    inputs: TokenInputs, others: TokenInputs, *, variance: ArrayLike | Sequence[ArrayLike] = 1.0
-) -> Float[np.ndarray, "examples others"]:
-    r"""$K$ of infinite width for any number of paths, equations (K2) and (K3); of one of several outputs.
+def kernel_of_tokens(inputs: TokenInputs, others, variance) -> Float[np.ndarray, "examples others"]:
+    r"""$K$ of infinite width for any number of paths, (K2) and (K3); of one of several outputs.
 
     From the readout $G_{L+1} = \sigma_a^2 \omega \omega^\top$ down, in general
     $G_l = \sigma_l^2 \sum_s B_s G_{l+1} B_s^\top$; for heads,
 
         G_l = sigma_l^2 / H_l sum_h Omega_h G_{l+1} Omega_h^T  (+ G_{l+1} beside a skip),
         K   = sigma_0^2 / N_0 sum_ts x_t . x_s G_1[t, s].
-
-    Args:
-        inputs, others: from `token_inputs`, of the same chain; blocks of examples can be given one by one.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
     """
     check_alike(inputs, others, "others")
     known = variances(variance, len(inputs.chain.layers))
@@ -81,7 +74,8 @@ def stepped(rows: TokenInputs, others: TokenInputs, layer: int, seeds: slice, gr
 def seeded(rows: TokenInputs, layer: int, columns: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "..."]:
     """$B_s$ times columns, `(seeds, rows, columns)`."""
     halves = [half.swapaxes(0, 1) for _, half in mapped(rows, layer, slice(None), columns)]
-    return np.concatenate([half.reshape(len(half), -1, columns.shape[1]) for half in halves], axis=1)
+    wide = [half.reshape(len(half), half.shape[1] * half.shape[2], columns.shape[1]) for half in halves]
+    return np.concatenate(wide, axis=1)
 
 
 def token_products(rows: TokenInputs, others: TokenInputs, gram) -> Float[np.ndarray, "examples others"]:

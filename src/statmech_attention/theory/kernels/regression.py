@@ -117,6 +117,15 @@ def hit(outputs, labels):
     return xp.sum(likeliest & true, axis=-1) / xp.sum(likeliest, axis=-1)
 
 
+def left_out_means(regression: Regression, labels) -> Float[np.ndarray, "..."]:
+    """Leave-one-out means: with $R = (K + T)^{-1}$, $y_i - (R Y)_i / R_{ii}$; all outputs of an example together."""
+    outputs = labels.reshape(len(labels), -1).shape[1]
+    resolvent = np.asarray(regression.solve(jnp.eye(labels.size))).reshape(len(labels), outputs, len(labels), outputs)
+    own = resolvent[np.arange(len(labels)), :, np.arange(len(labels))]
+    solved = np.asarray(regression.solve(regression.labels)).reshape(len(labels), outputs, 1)
+    return labels - np.linalg.solve(own, solved)[..., 0].reshape(labels.shape)
+
+
 class Estimate(NamedTuple):
     """A mean over examples, draws or networks and its standard error, of any shape."""
 

@@ -1,6 +1,6 @@
-r"""The action (11) without paths, in features of every level, and its minimum.
+r"""Levels of features: the order parameters of tokens, for any number of paths.
 
-With the features of `theory.levels.ranking`, $D_l = d d^\top / N$ above a layer and $U = \sigma_a^2 F F^\top$ of
+With the features of `levels.ranking`, $D_l = d d^\top / N$ above a layer and $U = \sigma_a^2 F F^\top$ of
 the outputs, the layer's values bring
 
     C = sigma_l^2 (sum_s A_s D A_s^T + rest (x) U),      Psi = C c chol(c^T C c)^{-T},
@@ -20,63 +20,19 @@ $k$ pass through $k$ columns of its own first. They bring a level more, with $D_
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import solve_triangular
-from jax.scipy.sparse.linalg import cg
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
-from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.kernels.regression import Regression
-from statmech_attention.theory.levels.ranking import Features, grown
-
-_MEMORY = 20  # pairs of steps and gradients
-_POLISH = 5
-_CLOSE = 1e-2  # gradient from which Newton's steps lead to the minimum
-_PRODUCTS = 100
-
-
-class Numbers(NamedTuple):
-    r"""What the action depends on beside the features; all can be differentiated.
-
-    `variances` are $(\sigma_L^2, .., \sigma_1^2)$ and `shares` $N_l / N_{max}$ in the same order, those of
-    heads of a finite value dimension in `inner`, zero without; `projection` is $\sigma_0^2$,
-    `readout` $\sigma_a^2$ and `unit` $N_{max}$.
-    """
-
-    labels: Float[Array, "examples outputs"]
-    temperature: Float[Array, ""]
-    projection: Float[Array, ""]
-    variances: Float[Array, " layers"]
-    readout: Float[Array, ""]
-    shares: Float[Array, " layers"]
-    inner: Float[Array, " layers"]
-    readout_share: Float[Array, ""]
-    unit: Float[Array, ""]
-
-    @classmethod
-    def of(cls, labels, temperature, variances, shares, inner, unit) -> "Numbers":
-        """From variances and shares in the order of `Problem`, the first layer's first."""
-        parts = labels.reshape(len(labels), -1), temperature, variances[0], variances[-2:0:-1], variances[-1]
-        return cls(*(jnp.asarray(part, float) for part in (*parts, shares[-2::-1], inner[::-1], shares[-1], unit)))
-
-
-class Point(NamedTuple):
-    """Coordinates, zero at infinite width: of $F$ of the outputs, of $f$ and, beside skips, of $M$ of every level.
-
-    Of $F$ and $f$, lower triangles, the logarithm of the diagonal; what is above does not matter. So for
-    $f_s$ in `inner`, if some heads have a finite value dimension.
-    """
-
-    outputs: Float[Array, "outputs outputs"]
-    factor: Float[Array, "layers rows rows"]
-    shift: Float[Array, "layers rows rows"] | None
-    inner: Float[Array, "layers seeds rows rows"] | None
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.theory.levels.levels import differentiated
+from statmech_attention.theory.levels.ranking import LevelMaps
 
 
 class Seen(NamedTuple):
@@ -90,68 +46,196 @@ class Seen(NamedTuple):
     bend: Float[Array, "seeds rows rows"] | None  # Phi^-T (f_s f_s^T - 1) Phi^-1
 
 
-def prior_point(features: Features, numbers: Numbers) -> Point:
-    """Coordinates of infinite width."""
-    outputs, (layers, seeds) = numbers.labels.shape[1], features.layers.values.shape[:2]
-    square = jnp.zeros((layers, features.size * outputs, features.size * outputs))
-    shift = None if features.layers.kept is None else square
-    inner = jnp.repeat(square[:, None], seeds, axis=1) if np.any(numbers.inner) else None
-    return Point(jnp.zeros((outputs, outputs)), square, shift, inner)
+class Factors(NamedTuple):
+    """The free entries as matrices: $F$ of outputs, $f$ of every layer, $M$ beside skips, $f_s$ of narrow heads."""
+
+    outputs: Float[Array, "outputs outputs"]
+    values: Float[Array, "layers rows rows"]
+    shift: Float[Array, "layers rows rows"] | None
+    inner: Float[Array, "layers seeds rows rows"] | None
 
 
-def triangle(coordinates: Float[Array, "rows rows"]) -> Float[Array, "rows rows"]:
-    """A lower triangle with a positive diagonal."""
-    return jnp.tril(coordinates, -1) + jnp.diag(jnp.exp(jnp.diagonal(coordinates)))
+class _Piece(NamedTuple):
+    """Coordinates that lie together: a triangle, its diagonal first, or a square; the stage, and the first column."""
+
+    diagonal: int
+    others: int
+    stage: int
+    place: int
 
 
-def descend(point: Point, numbers: Numbers, features: Features):
-    r"""$U$ of the outputs, $D_0$, the cost of all levels, and `Seen` of each."""
-    outputs = triangle(point.outputs)
-    top = numbers.readout * outputs @ outputs.T
-    step = partial(_step, top=top)
-    start = jnp.kron(jnp.eye(features.size), top)
-    levels = features.layers, point.factor, point.shift, point.inner, numbers.variances, numbers.shares, numbers.inner
-    gram, (costs, seen) = jax.lax.scan(step, start, levels)
-    return top, gram, numbers.readout_share * _cost(outputs) + jnp.sum(costs), seen
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["maps", "variances", "readout"],
+    meta_fields=["outputs", "stages", "inner"],
+)
+@dataclass(frozen=True)
+class FeatureLevels:
+    r"""Features of every level, from the readout down; what they leave out stays at its prior, (K5).
+
+    A point has the entries of $F$ of the outputs, then $f$ of every layer, then $M$ beside skips, then $f_s$ of
+    narrow heads. `variances` are $(\sigma_L^2, .., \sigma_1^2)$, `readout` is $\sigma_a^2$; `stages` and
+    `inner` are the numbers of the layers' stages in the chain, the latter None without narrow heads.
+    """
+
+    maps: LevelMaps
+    variances: Float[Array, " layers"]
+    readout: Float[Array, ""]
+    outputs: int
+    stages: tuple[int, ...]
+    inner: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, maps: LevelMaps, architecture: Architecture) -> "FeatureLevels":
+        """The levels of a network with these maps between its features."""
+        chain = architecture.chain
+        places = {(stage.place, stage.inner): number for number, stage in enumerate(chain.stages)}
+        down = range(len(chain.layers) - 1, -1, -1)
+        _, *values, readout = architecture.variances
+        return cls(
+            jax.tree.map(jnp.asarray, maps),
+            jnp.asarray(values[::-1], float),
+            jnp.asarray(readout, float),
+            chain.outputs,
+            tuple(places[layer, False] for layer in down),
+            tuple(places.get((layer, True)) for layer in down),
+        )
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of a level's matrices, (feature, output)."""
+        return self.maps.values.shape[-1] * self.outputs
+
+    @property
+    def coordinates(self) -> int:
+        """Number of coordinates of a point."""
+        return sum(piece.diagonal + piece.others for piece in self._pieces)
+
+    @property
+    def _pieces(self) -> list[_Piece]:
+        rows, outputs = self.rows, self.outputs
+        below, keeps = rows * (rows - 1) // 2, self.maps.kept is not None
+        top = max(stage for stage in (*self.stages, *self.inner) if stage is not None) + 1
+        pieces = [_Piece(outputs, outputs * (outputs - 1) // 2, top, 0)]
+        pieces += [_Piece(rows, below, stage, rows * keeps) for stage in self.stages]
+        pieces += [_Piece(0, rows * rows, stage, 0) for stage in self.stages if keeps]
+        seeds = self.maps.values.shape[1]
+        return pieces + [
+            _Piece(rows, below, stage, 0) for stage in self.inner if stage is not None for _ in range(seeds)
+        ]
+
+    @property
+    def logarithms(self) -> Bool[np.ndarray, " coordinates"]:
+        """Mask of the coordinates that are logarithms."""
+        return np.concatenate([np.arange(one.diagonal + one.others) < one.diagonal for one in self._pieces])
+
+    @property
+    def stage(self) -> Int[np.ndarray, " coordinates"]:
+        """The number of every coordinate's stage."""
+        return np.concatenate([np.full(one.diagonal + one.others, one.stage) for one in self._pieces])
+
+    @property
+    def place(self) -> Int[np.ndarray, " coordinates"]:
+        r"""The $i$ of $\chi_{N - i}$ for a logarithm, beside a skip after the columns that it has taken; else 0."""
+        each = [np.pad(one.place + np.arange(one.diagonal), (0, one.others)) for one in self._pieces]
+        return np.concatenate(each)
+
+    def overlap(
+        self, free: Float[Array, " coordinates"]
+    ) -> tuple[Float[Array, "rows rows"], Float[Array, "outputs outputs"]]:
+        """The Gram matrix $D_0$ of the lowest features, and $U$ of the outputs."""
+        gram, top, _ = self.descended(free)
+        return gram, top
+
+    def order_parameters(self, free: Float[Array, " coordinates"]) -> tuple[()]:
+        """None: there are no paths."""
+        return ()
+
+    def derivatives(self, energy, free: Float[Array, " coordinates"]):
+        """Value, gradient and Hessian of an energy in the free entries, by automatic differentiation."""
+        return differentiated(lambda free: energy.value(self.overlap(free)), free)
+
+    def descended(self, free: Float[Array, " coordinates"]):
+        """The Gram matrix $D_0$, $U$ of the outputs, and `Seen` of every level, from the readout down."""
+        factors = self.factors(free)
+        top = self.readout * factors.outputs @ factors.outputs.T
+        start = jnp.kron(jnp.eye(self.rows // self.outputs), top)
+        levels = self.maps, self.variances, factors.values, factors.shift, factors.inner
+        gram, seen = jax.lax.scan(partial(_step, top=top), start, levels)
+        return gram, top, seen
+
+    def factors(self, free: Float[Array, " coordinates"]) -> Factors:
+        """The free entries as matrices; heads without a value dimension of their own have the identity."""
+        outputs, *parts = self._pieces
+        sizes = [one.diagonal + one.others for one in (outputs, *parts)]
+        ends, layers, rows = np.cumsum(sizes), len(self.stages), self.rows
+        triangles = _triangles(free[ends[0] : ends[layers]].reshape(layers, -1), rows)
+        shift, inner, end = None, None, ends[layers]
+        if self.maps.kept is not None:
+            shift, end = free[end : ends[2 * layers]].reshape(layers, rows, rows), ends[2 * layers]
+        if any(stage is not None for stage in self.inner):
+            seeds = self.maps.values.shape[1]
+            narrow = iter(
+                _triangles(free[end:].reshape(-1, rows * (rows + 1) // 2), rows).reshape(-1, seeds, rows, rows)
+            )
+            same = jnp.broadcast_to(jnp.eye(rows), (seeds, rows, rows))
+            inner = jnp.stack([same if stage is None else next(narrow) for stage in self.inner])
+        return Factors(_triangles(free[None, : ends[0]], self.outputs)[0], triangles, shift, inner)
+
+    def point_of(self, factors: Factors) -> Float[np.ndarray, " coordinates"]:
+        """The point with these matrices; the inverse of `factors`."""
+        parts = [_flat(factors.outputs), *map(_flat, factors.values)]
+        if factors.shift is not None:
+            parts += [np.asarray(square).reshape(-1) for square in factors.shift]
+        if factors.inner is not None:
+            narrow = [squares for squares, stage in zip(factors.inner, self.inner, strict=True) if stage is not None]
+            parts += [_flat(square) for squares in narrow for square in squares]
+        return np.concatenate(parts)
 
 
-def _step(gram, layer, top):
-    """(K5): the Gram matrix of the features below a layer."""
-    level, coordinates, shift, inner, variance, share, inner_share = layer
+def _triangles(entries: Float[Array, "count entries"], size: int) -> Float[Array, "count rows rows"]:
+    """Lower triangles of their diagonals and what is below, row by row."""
+    rows, columns = np.tril_indices(size, -1)
+    diagonal = np.arange(size)
+    blank = jnp.zeros((len(entries), size, size)).at[:, diagonal, diagonal].set(entries[:, :size])
+    return blank.at[:, rows, columns].set(entries[:, size:])
+
+
+def _flat(triangle) -> Float[np.ndarray, " entries"]:
+    """Logarithms of a triangle's diagonal, and what is below."""
+    triangle = np.asarray(triangle)
+    return np.concatenate([np.log(np.diagonal(triangle)), triangle[np.tril_indices(len(triangle), -1)]])
+
+
+def _step(gram, level, top):
+    """(K5): the Gram matrix of the features below a layer, and `Seen` for new inputs."""
+    maps, variance, factor, shift, inner = level
     ones = jnp.eye(len(top))
-    factor, basis = triangle(coordinates), jnp.kron(level.basis, ones)
-    through, inner_cost, bend = gram, 0.0, None
-    if inner is not None:
-        through, inner_cost, bend = _narrowed(gram, inner, inner_share)
-    fresh = variance * (_mapped(level.values, through, len(top)) + jnp.kron(level.values_rest, top))
+    basis = jnp.kron(maps.basis, ones)
+    through, bend = (gram, None) if inner is None else _narrowed(gram, inner)
+    fresh = variance * (_mapped(maps.values, through, len(top)) + jnp.kron(maps.values_rest, top))
     image = fresh @ basis
-    half = jnp.linalg.cholesky(basis.T @ image + jnp.diag(jnp.repeat(level.spare, len(top))))
+    half = jnp.linalg.cholesky(basis.T @ image + jnp.diag(jnp.repeat(maps.spare, len(top))))
     psi = solve_triangular(half, image.T, lower=True).T
     moment = factor @ factor.T - jnp.eye(len(half))
-    cost, below, lifted = _cost(factor), fresh, None
+    below, lifted = fresh, None
     if shift is not None:
-        root, along = jnp.linalg.cholesky(gram), jnp.kron(level.kept, ones)
-        moment, cost = moment + shift @ shift.T, cost + jnp.sum(shift**2)
+        root, along = jnp.linalg.cholesky(gram), jnp.kron(maps.kept, ones)
+        moment = moment + shift @ shift.T
         cross = (along @ root @ shift.T) @ psi.T
-        below = below + along @ gram @ along.T + jnp.kron(level.kept_rest, top) + cross + cross.T
+        below = below + along @ gram @ along.T + jnp.kron(maps.kept_rest, top) + cross + cross.T
         lifted = solve_triangular(root, shift.T, lower=True, trans=1)
     whitened = solve_triangular(half, basis.T, lower=True).T
-    seen = Seen(whitened, psi, moment, lifted, gram, bend)
-    return below + psi @ moment @ psi.T, (share * cost + inner_cost, seen)
+    return below + psi @ moment @ psi.T, Seen(whitened, psi, moment, lifted, gram, bend)
 
 
-def _narrowed(gram, coordinates: Float[Array, "seeds rows rows"], share):
-    """$D_s$ of all heads, their cost, and `bend`; heads without a value dimension have $D$ itself."""
+def _narrowed(gram, factors: Float[Array, "seeds rows rows"]):
+    """$D_s$ of all heads, and `bend`; heads without a value dimension have $D$ itself."""
     root, ones = jnp.linalg.cholesky(gram), jnp.eye(len(gram))
     lifted = solve_triangular(root, ones, lower=True).T
-
-    def of_head(coordinates):
-        factor = jnp.where(share > 0, triangle(coordinates), ones)
-        half = root @ factor
-        return half @ half.T, _cost(factor), lifted @ (factor @ factor.T - ones) @ lifted.T
-
-    grams, costs, bend = jax.vmap(of_head)(coordinates)
-    return grams, share * jnp.sum(costs), bend
+    halves = root @ factors
+    bend = jax.vmap(lambda factor: lifted @ (factor @ factor.T - ones) @ lifted.T)(factors)
+    return halves @ halves.mT, bend
 
 
 def _mapped(maps: Float[Array, "seeds below above"], gram: Float[Array, "*seeds rows rows"], outputs: int):
@@ -166,124 +250,39 @@ def _mapped(maps: Float[Array, "seeds below above"], gram: Float[Array, "*seeds 
     return jnp.swapaxes(gram_below, 1, 2).reshape(below * outputs, below * outputs)
 
 
-def _cost(factor: Float[Array, "rows rows"]):
-    """Entropy of a level beyond its smallest one."""
-    return jnp.sum(factor**2) - 2 * jnp.sum(jnp.log(jnp.diagonal(factor))) - len(factor)
-
-
-def kernel_of(top, gram, variance, features: Features):
-    """$K$ of all pairs (example, output)."""
-    outputs, (examples, _, count) = len(top), features.seen.shape
-    half = jnp.tensordot(features.seen, gram.reshape(count, outputs, count, outputs), 1)  # p i c b d
-    seen = jnp.einsum("picbd,qib->pcqd", half, features.seen).reshape(examples * outputs, -1)
-    return variance * (seen + jnp.kron(features.rest, top))
-
-
-def excess_action(point: Point, numbers: Numbers, features: Features):
-    """$S - S_0$, and the regression on the labels."""
-    top, gram, cost, _ = descend(point, numbers, features)
-    kernel = kernel_of(top, gram, numbers.projection, features)
-    regression = Regression.of(kernel, numbers.temperature, numbers.labels.reshape(-1))
-    return cost + regression.nats / numbers.unit, regression
-
-
-@quick_jit()
-def _value_and_slope(point: Point, numbers: Numbers, features: Features):
-    return jax.value_and_grad(lambda point: excess_action(point, numbers, features)[0])(point)
-
-
-class Lowest(NamedTuple):
-    """The end of a minimisation; its gradient where the entropy's Hessian is one at infinite width."""
-
-    point: Point
-    action: float
-    gradient_norm: float
-    steps: int
-
-
-def lowest(start: Point, numbers: Numbers, features: Features, tolerance: float, max_steps: int) -> Lowest:
-    """Go down from a point by L-BFGS; where rounding of the action ends it before the tolerance, by Newton's steps."""
-    from scipy.optimize import minimize
-
-    flat, unravel = ravel_pytree(start)
-    units = np.asarray(ravel_pytree(_units(start, numbers))[0])
-
-    def value(flat):
-        action, slope = _value_and_slope(unravel(flat * units), numbers, features)
-        return float(action), np.asarray(ravel_pytree(slope)[0]) * units
-
-    options = {"maxcor": _MEMORY, "maxiter": max_steps, "maxfun": 2 * max_steps, "ftol": 0.0, "gtol": tolerance}
-    scaled = np.divide(flat, units, out=np.zeros_like(units), where=units > 0)
-    end = minimize(value, scaled, jac=True, method="L-BFGS-B", options=options)
-    point, action, slope, steps = end.x, float(end.fun), end.jac, int(end.nfev)
-    for _ in range(_POLISH):
-        if not tolerance < np.abs(slope).max() < _CLOSE:
-            break
-        scaled, downhill = jnp.asarray(point), -jnp.asarray(slope)
-        step = _newton_step(start, scaled, downhill, jnp.asarray(units), numbers, features)
-        nearer = value(point + np.asarray(step))
-        if not np.abs(nearer[1]).max() < np.abs(slope).max():
-            break
-        (action, slope), point, steps = nearer, point + np.asarray(step), steps + 1
-    return Lowest(unravel(point * units), action, float(np.abs(slope).max()), steps)
-
-
-@quick_jit()
-def _newton_step(like: Point, scaled, downhill, units, numbers, features):
-    unravel = ravel_pytree(like)[1]
-
-    def gradient(scaled):
-        action = jax.grad(lambda point: excess_action(point, numbers, features)[0])
-        return ravel_pytree(action(unravel(scaled * units)))[0] * units
-
-    product = jax.linearize(gradient, scaled)[1]
-    return cg(product, downhill, tol=1e-4, maxiter=_PRODUCTS)[0]
-
-
-def carried(point: Point, features: Features, others: Features, passed: Sequence, outputs: int) -> Point:
+def carried(
+    point, levels: FeatureLevels, others: FeatureLevels, passed: Sequence[Float[np.ndarray, "_features _features"]]
+) -> Float[np.ndarray, " coordinates"]:
     r"""A point in other features, of which the first are the same: what is new, or lost, is at its prior.
 
     `passed` are the Gram matrices of every level for as many features as it has.
     """
+    from_point = levels.factors(jnp.where(levels.logarithms, jnp.exp(point), point))
+    known = jax.tree.map(np.asarray, from_point)
+    size, rows = others.rows, min(levels.rows, others.rows)
     factors, shifts = [], []
     for level, gram in enumerate(passed):
-        old, new = _frame(features, level, gram), _frame(others, level, gram)
-        known = gram[: len(old), : len(new)]
-        overlap = np.kron(old[: len(known)].T @ known @ new[: known.shape[1]], np.eye(outputs))
-        factor = np.asarray(triangle(point.factor[level]))
-        moment = overlap.T @ (factor @ factor.T - np.eye(len(factor))) @ overlap + np.eye(overlap.shape[1])
-        half = np.linalg.cholesky(moment)
-        factors.append(np.tril(half, -1) + np.diag(np.log(np.diagonal(half))))
-        if point.shift is not None:
-            shift, wanted = overlap.T @ np.asarray(point.shift[level]), overlap.shape[1]
-            shifts.append(np.pad(shift, ((0, 0), (0, max(0, wanted - shift.shape[1]))))[:, :wanted])
-    shift = None if point.shift is None else jnp.asarray(np.stack(shifts))
-    size, inner = others.size * outputs, None
-    if point.inner is not None:
-        kept = np.asarray(point.inner[..., :size, :size])
-        inner = jnp.asarray(grown(kept, *kept.shape[:2], size, size))
-    return Point(point.outputs, jnp.asarray(np.stack(factors)), shift, inner)
+        old, new = _frame(levels, level, gram), _frame(others, level, gram)
+        shared = gram[: len(old), : len(new)]
+        overlap = np.kron(old[: len(shared)].T @ shared @ new[: shared.shape[1]], np.eye(levels.outputs))
+        factor = known.values[level]
+        moment = overlap.T @ (factor @ factor.T - np.eye(len(factor))) @ overlap + np.eye(size)
+        factors.append(np.linalg.cholesky(moment))
+        if known.shift is not None:
+            shift = overlap.T @ known.shift[level]
+            shifts.append(np.pad(shift, ((0, 0), (0, max(0, size - shift.shape[1]))))[:, :size])
+    inner = None
+    if known.inner is not None:
+        inner = np.broadcast_to(np.eye(size), (*known.inner.shape[:2], size, size)).copy()
+        inner[..., :rows, :rows] = known.inner[..., :rows, :rows]
+    shift = None if known.shift is None else np.stack(shifts)
+    parts: Any = known.outputs, np.stack(factors), shift, inner
+    return others.point_of(Factors(*parts))
 
 
-def _frame(features: Features, level: int, gram) -> Float[np.ndarray, "rows columns"]:
+def _frame(levels: FeatureLevels, level: int, gram) -> Float[np.ndarray, "features columns"]:
     """Directions of a level that are orthonormal at infinite width; missing ones are zero."""
-    basis, spare = np.asarray(features.layers.basis[level]), np.asarray(features.layers.spare[level])
+    basis, spare = np.asarray(levels.maps.basis[level]), np.asarray(levels.maps.spare[level])
     size = min(len(gram), len(basis))
     half = np.linalg.cholesky(basis[:size].T @ gram[:size, :size] @ basis[:size] + np.diag(spare))
     return np.linalg.solve(half, basis.T).T
-
-
-def _units(point: Point, numbers: Numbers) -> Point:
-    """One over the roots of the entropy's Hessian at infinite width; zero for what stays there."""
-
-    def of(square, share):
-        share = np.asarray(share).reshape(np.shape(share) + (1,) * (square.ndim - np.ndim(share)))
-        return np.where(share > 0, 1 / np.sqrt(2 * np.where(share > 0, share, 1.0)), 0.0) * np.ones(square.shape)
-
-    def triangular(square, share):
-        return of(square, share) * np.where(np.eye(square.shape[-1]), 0.5**0.5, 1.0)
-
-    outputs, factor = triangular(point.outputs, numbers.readout_share), triangular(point.factor, numbers.shares)
-    shift = None if point.shift is None else of(point.shift, numbers.shares)
-    inner = None if point.inner is None else triangular(point.inner, numbers.inner)
-    return Point(outputs, factor, shift, inner)

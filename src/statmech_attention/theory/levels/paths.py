@@ -19,13 +19,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.kernels.of_paths import check_semi_definite
+from statmech_attention.theory.levels.levels import entries
 
 _LARGEST_MISFIT = 1e-6  # of order parameters to their chain, relative
 
@@ -36,7 +37,7 @@ _LARGEST_MISFIT = 1e-6  # of order parameters to their chain, relative
     meta_fields=["chain", "sizes", "ranks", "kept"],
 )
 @dataclass(frozen=True)
-class FactorShapes:
+class PathLevels:
     """Shapes of the factors of every stage: rows, columns, `kept` rows; and the prior variances.
 
     Shapes decide what is compiled; the variances, of the projection and then of every stage, are
@@ -69,6 +70,37 @@ class FactorShapes:
         return tuple(np.tile(np.arange(kept, rank), blocks) for blocks, rank, kept in shapes)
 
     @property
+    def logarithms(self) -> Bool[np.ndarray, " coordinates"]:
+        """Mask of the coordinates that are logarithms."""
+        return np.concatenate([np.arange(diagonal + below) < diagonal for diagonal, below in self.counts])
+
+    @property
+    def stage(self) -> Int[np.ndarray, " coordinates"]:
+        """The number of every coordinate's stage."""
+        return np.repeat(np.arange(len(self.sizes)), [sum(count) for count in self.counts])
+
+    @property
+    def place(self) -> Int[np.ndarray, " coordinates"]:
+        r"""The $i$ of $\chi_{N - i}$ for a logarithm, 0 for another coordinate."""
+        pieces = zip(self.places, self.counts, strict=True)
+        return np.concatenate([np.pad(place, (0, below)) for place, (_, below) in pieces])
+
+    def overlap(self, free: Float[Array, " coordinates"]) -> Float[Array, "paths paths"]:
+        """$U = U^{(1)}$ of the free entries."""
+        factor, *_ = factors_of_entries(free, self)
+        return factor @ factor.T
+
+    def order_parameters(self, free: Float[Array, " coordinates"]) -> tuple[Float[Array, "..."], ...]:
+        """$(U^{(1)}, .., U^{(L+1)})$ of the free entries, as in `Solution.order_parameters`."""
+        return overlaps_of(factors_of_entries(free, self), self)
+
+    def derivatives(self, energy, free: Float[Array, " coordinates"]):
+        """Value, gradient and Hessian of an energy in the free entries, in which $U$ is a polynomial."""
+        nats, slope, curvature = energy.derivatives(self.overlap(free))
+        jacobian, through_map = overlap_derivatives(free, slope, self)
+        return nats, jacobian.T @ slope, through_map + jacobian.T @ (curvature @ jacobian)
+
+    @property
     def blocks(self) -> tuple[int, ...]:
         """Number of factors side by side per stage: 1, or one per value matrix of an inner stage."""
         return tuple(stage.kind.value_matrices if stage.inner else 1 for stage in self.chain.stages)
@@ -92,12 +124,18 @@ class FactorShapes:
         return jnp.concatenate([seeds[:1], scaled[1:]]) if kind.keeps and not inner else scaled
 
 
-def full_rank(architecture: Architecture) -> FactorShapes:
+def full_rank(architecture: Architecture) -> PathLevels:
     """Shapes of the factors where no width is short of columns, as in the action."""
     return factor_shapes(architecture, (math.inf,) * len(architecture.chain.stages))
 
 
-def factor_shapes(architecture: Architecture, most) -> FactorShapes:
+def least_entropy(architecture: Architecture) -> Float[Array, "*batch"]:
+    r"""$\mathcal L_0 = \sum_l d_l N_l / N_{max}$, the smallest entropy (11), for any number of paths."""
+    diagonals = np.array([diagonal for diagonal, _ in full_rank(architecture).counts], float)
+    return jnp.tensordot(diagonals, jnp.stack(jnp.broadcast_arrays(*map(jnp.asarray, architecture.shares))), axes=1)
+
+
+def factor_shapes(architecture: Architecture, most) -> PathLevels:
     """Shapes of the factors with `most` columns at most, a number per stage."""
     chain = architecture.chain.skeleton
     sizes: list[int] = []
@@ -115,20 +153,15 @@ def factor_shapes(architecture: Architecture, most) -> FactorShapes:
         sizes.insert(0, size)
         ranks.insert(0, seeds)
         kept.insert(0, known)
-    return FactorShapes(chain, architecture.stage_variances, tuple(sizes), tuple(ranks), tuple(kept))
+    return PathLevels(chain, architecture.stage_variances, tuple(sizes), tuple(ranks), tuple(kept))
 
 
-def order_parameter_factors(point: Float[Array, " coordinates"], factors: FactorShapes) -> list:
+def order_parameter_factors(point: Float[Array, " coordinates"], factors: PathLevels) -> list:
     """The factors $A_l$, `(partial paths, rank)`, each followed by the $C_h$ of an inner stage."""
     return factors_of_entries(entries(point, factors), factors)
 
 
-def entries(point: Float[Array, " coordinates"], factors: FactorShapes) -> Float[Array, " coordinates"]:
-    """The free entries of the triangular factors: a point with the logarithms undone."""
-    return jnp.where(logarithms(factors), jnp.exp(point), point)
-
-
-def factors_of_entries(free: Float[Array, " coordinates"], factors: FactorShapes) -> list:
+def factors_of_entries(free: Float[Array, " coordinates"], factors: PathLevels) -> list:
     r"""The factors $A_1, .., A_{L+1}$, multilinear in the free entries of the stages."""
     chain = [jnp.ones((1, 1))]
     for stage, triangle in reversed(list(enumerate(triangles(free, factors)))):
@@ -136,7 +169,7 @@ def factors_of_entries(free: Float[Array, " coordinates"], factors: FactorShapes
     return chain[:-1]
 
 
-def triangles(free: Float[Array, " coordinates"], factors: FactorShapes) -> list[Float[Array, "*blocks rows columns"]]:
+def triangles(free: Float[Array, " coordinates"], factors: PathLevels) -> list[Float[Array, "*blocks rows columns"]]:
     """The triangular factors $F_1, .., F_{L+1}$ of the free entries; an inner stage has one for each block."""
     triangular, start = [], 0
     for number, (stage, (diagonals, below)) in enumerate(zip(factors.chain.stages, factors.counts, strict=True)):
@@ -154,7 +187,7 @@ def triangles(free: Float[Array, " coordinates"], factors: FactorShapes) -> list
     return triangular
 
 
-def branch_rows(stage: int, above: list, factors: FactorShapes) -> Float[Array, "*one branches seeds"]:
+def branch_rows(stage: int, above: list, factors: PathLevels) -> Float[Array, "*one branches seeds"]:
     r"""Left factor of $F$: $M_l \otimes A_{l+1}$ with the deviations of the values, if there is no inner stage."""
     _, kind, inner = factors.chain.stages[stage]
     if inner:
@@ -168,7 +201,7 @@ def branch_rows(stage: int, above: list, factors: FactorShapes) -> Float[Array, 
     return jnp.concatenate([jnp.kron(mixing[:, : kind.keeps], whole), seeds], axis=1) if kind.keeps else seeds
 
 
-def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, " pairs"], factors: FactorShapes):
+def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, " pairs"], factors: PathLevels):
     r"""The Jacobian of $U$, of its pairs $a \le b$, in the free entries, and the Hessian of `slope` times $U$.
 
     $U = B F_1 F_1^\top B^\top$ with $B$ from `branch_rows`, which depends on the few entries of the
@@ -217,72 +250,24 @@ def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, 
     return jacobian, jnp.block([[among_lowest, across], [across.T, among_others]])
 
 
-def logarithms(factors: FactorShapes) -> np.ndarray:
-    """Mask of the coordinates that are logarithms."""
-    return np.concatenate([np.arange(diagonal + below) < diagonal for diagonal, below in factors.counts])
-
-
 @jax.jit
-def order_parameters(point: Float[Array, " coordinates"], factors: FactorShapes) -> tuple[Float[Array, "..."], ...]:
+def order_parameters(point: Float[Array, " coordinates"], factors: PathLevels) -> tuple[Float[Array, "..."], ...]:
     """$(U^{(1)}, .., U^{(L+1)})$ at a point, as in `Solution.order_parameters`."""
-    return overlaps_of(order_parameter_factors(point, factors), factors)
+    return factors.order_parameters(entries(point, factors))
 
 
-def overlaps_of(chain: list, factors: FactorShapes) -> tuple[Float[Array, "..."], ...]:
+def overlaps_of(chain: list, factors: PathLevels) -> tuple[Float[Array, "..."], ...]:
     r"""The order parameters $A_l A_l^\top$ of their factors, the last a scalar for one output."""
     overlaps = [factor @ factor.mT for factor in chain]
     return (*overlaps[:-1], overlaps[-1].reshape(2 * factors.chain.readout.axes))
 
 
-def order_parameter(point: Float[Array, " coordinates"], factors: FactorShapes) -> Float[Array, "paths paths"]:
+def order_parameter(point: Float[Array, " coordinates"], factors: PathLevels) -> Float[Array, "paths paths"]:
     """$U = U^{(1)}$ at a point."""
-    factor, *_ = order_parameter_factors(point, factors)
-    return factor @ factor.T
+    return factors.overlap(entries(point, factors))
 
 
-@jax.jit
-def entropy(
-    point: Float[Array, " coordinates"], shares: Float[Array, " stages"], factors: FactorShapes
-) -> Float[Array, ""]:
-    r"""The entropy at a point: $\sum_l \frac{N_l}{N_{max}} [|F_l|^2 - 2 \sum_i \ln F_{l,ii}]$ over the free rows."""
-    return jnp.sum(layer_shares(shares, factors) * (entries(point, factors) ** 2 - 2 * logarithms(factors) * point))
-
-
-def entropy_derivatives(point: Float[Array, " coordinates"], shares: Float[Array, " stages"], factors: FactorShapes):
-    """The entropy, its gradient, and its Hessian, which has nothing beside the diagonal."""
-    shares, logs = layer_shares(shares, factors), logarithms(factors)
-    squares = entries(point, factors) ** 2
-    value = jnp.sum(shares * (squares - 2 * logs * point))
-    return value, 2 * shares * jnp.where(logs, squares - 1, point), shares * jnp.where(logs, 4 * squares, 2.0)
-
-
-def half_entropy(
-    point: Float[Array, " coordinates"], widths: Float[Array, " stages"], factors: FactorShapes
-) -> Float[Array, ""]:
-    r"""$\sum_l \frac{N_l}{2} (s_l - d_l)$: half of $N$ times the entropy of (11), minus its minimum."""
-    terms = jnp.where(logarithms(factors), jnp.expm1(2 * point) - 2 * point, point**2)
-    return 0.5 * layer_shares(widths, factors) @ terms
-
-
-def prior_deviations(widths: Float[Array, " stages"], factors: FactorShapes) -> Float[Array, " coordinates"]:
-    """Standard deviations of the coordinates under the prior, at large widths; 1 at infinite ones."""
-    widths = layer_shares(widths, factors)
-    return jnp.where(jnp.isfinite(widths), widths * jnp.where(logarithms(factors), 2.0, 1.0), 1.0) ** -0.5
-
-
-@jax.jit
-def order_one(point: Float[Array, " coordinates"], factors: FactorShapes) -> Float[Array, ""]:
-    r"""$\psi = \sum_l \sum_i i \ln F_{l,ii}$, (C1): the O(1) part of $-\ln p$, beside $\frac N2 S$."""
-    pieces = zip(factors.places, factors.counts, strict=True)
-    return jnp.asarray(np.concatenate([np.pad(place, (0, below)) for place, (_, below) in pieces])) @ point
-
-
-def layer_shares(shares: Float[Array, " stages"], factors: FactorShapes) -> Float[Array, " coordinates"]:
-    """The share of every coordinate's stage."""
-    return shares[np.repeat(np.arange(len(factors.sizes)), [sum(count) for count in factors.counts])]
-
-
-def point_of(order_parameters, factors: FactorShapes, name: str = "order_parameters") -> Float[Array, " coordinates"]:
+def point_of(order_parameters, factors: PathLevels, name: str = "order_parameters") -> Float[Array, " coordinates"]:
     """The good coordinates of given order parameters, called `name`; the inverse of `order_parameters`."""
     overlaps = _checked(order_parameters, factors, name)
     point, misfits = _point_and_misfits(overlaps, factors)
@@ -296,7 +281,7 @@ def point_of(order_parameters, factors: FactorShapes, name: str = "order_paramet
 
 
 @quick_jit()
-def _point_and_misfits(overlaps: list, factors: FactorShapes):
+def _point_and_misfits(overlaps: list, factors: PathLevels):
     """The point of order parameters, and how far those at the point are from each of them, relative to its size."""
     above, parts, misfits = [jnp.ones((1, 1))], list[Array](), list[Array]()
     for stage, overlap in reversed(list(enumerate(overlaps))):
@@ -312,7 +297,7 @@ def _point_and_misfits(overlaps: list, factors: FactorShapes):
     return jnp.concatenate(parts), jnp.stack(misfits)
 
 
-def _checked(order_parameters, factors: FactorShapes, given: str) -> list:
+def _checked(order_parameters, factors: PathLevels, given: str) -> list:
     """Validate types, sizes and symmetry; return the order parameters as matrices."""
     partial, outputs = factors.chain.partial_paths, factors.chain.readout.axes
     names = ", ".join(stage.name for stage in factors.chain.stages)

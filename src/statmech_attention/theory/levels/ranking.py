@@ -16,6 +16,7 @@ in control theory. With all eigenvectors nothing is left out.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -53,8 +54,8 @@ class Level(NamedTuple):
     passed: Float[np.ndarray, "below below"]
 
 
-class Layers(NamedTuple):
-    """A layer as an action has it; or all of them from the readout down, which have the same shapes, in one.
+class LevelMaps(NamedTuple):
+    """A layer between features, or all of them from the readout down, which have the same shapes, in one.
 
     Missing features are added that nothing moves or sees, and missing seeds that are zero. `basis`
     spans what values can change, in columns the missing ones of which are zero, with a one in
@@ -76,19 +77,22 @@ class Features(NamedTuple):
     both at a unit variance of projection and readout.
     """
 
-    layers: Layers
+    maps: LevelMaps
     seen: Float[Array | np.ndarray, "examples columns features"]
     rest: Float[Array | np.ndarray, "examples examples"]
 
-    @property
-    def size(self) -> int:
-        """Number of features of every level."""
-        return self.seen.shape[-1]
 
-
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["columns", "images", "values", "total", "kernel", "levels"],
+    meta_fields=["asked"],
+)
 @dataclass(frozen=True)
 class Ranked:
-    """Features of every level, the most important first, and `levels` between them; all from the readout down."""
+    """Features of every level, the most important first, and `levels` between them; all from the readout down.
+
+    At most so many of every level were `asked` for.
+    """
 
     columns: tuple[Float[np.ndarray, "rows _features"], ...]
     images: tuple[Float[np.ndarray, "rows _features"], ...]
@@ -96,6 +100,7 @@ class Ranked:
     total: float
     kernel: Float[np.ndarray, "examples examples"]
     levels: tuple[Level, ...]
+    asked: int
 
     @property
     def most(self) -> int:
@@ -104,19 +109,31 @@ class Ranked:
 
     def first(self, count: int, rows: TokenInputs) -> Features:
         """The chain of at most `count` features of every level."""
-        count = min(count, self.most)
+        count = max(1, min(count, self.most))  # one that nothing moves or sees, if there is none
         seeds = max(len(level.values) for level in self.levels)
         skips = any(layer.keeps for layer in rows.chain.layers)
         each = [_cut(level, count, seeds, skips) for level in self.levels]
-        layers = jax.tree.map(lambda *parts: np.stack(parts), *each)
+        maps = jax.tree.map(lambda *parts: np.stack(parts), *each)
         seen = rows.seen(self.images[-1][:, :count])
         flat = seen.reshape(len(seen), -1)
-        features = Features(layers, grown(seen, *seen.shape[:2], count), self.kernel - flat @ flat.T)
+        features = Features(maps, grown(seen, *seen.shape[:2], count), self.kernel - flat @ flat.T)
         return jax.tree.map(jnp.asarray, features)
 
     def left_out(self, count: int) -> float:
         """The largest sum of eigenvalues beyond the first `count` of a level: a change of $2 N S$ to first order."""
         return max(self.total - float(np.sum(values[:count])) for values in self.values)
+
+
+def no_features(rows: TokenInputs, variances) -> Ranked:
+    """The kernel of infinite width alone, where no feature moves; one pass of (K3)."""
+    kernel = infinite_width(rows, rows, (1.0, *variances[1:]))
+    nothing, each = np.zeros((len(rows.weights), 0)), (len(rows.chain.layers) + 1) * (np.zeros(0),)
+    square = np.zeros((0, 0))
+    levels = tuple(
+        Level(square, np.zeros((layer.seeds - int(layer.keeps), 0, 0)), square, square, square)
+        for layer in reversed(rows.chain.layers)
+    )
+    return Ranked(len(each) * (nothing,), len(each) * (nothing,), each, 0.0, kernel, levels, 0)
 
 
 def ranked_features(rows: TokenInputs, labels, temperature, variances, most: int) -> Ranked:
@@ -139,7 +156,7 @@ def ranked_features(rows: TokenInputs, labels, temperature, variances, most: int
             below = columns, across, columns.T @ gram @ columns - across
             felt, _ = layer_step(back, back, layer, felt, variances[1 + layer])
     columns, images, values = zip(*leading, strict=True)
-    return Ranked(columns, images, values, total, kernel, tuple(levels))
+    return Ranked(columns, images, values, total, kernel, tuple(levels), most)
 
 
 def _felt(rows, kernel, labels, temperature, variance) -> Float[np.ndarray, "rows rows"]:
@@ -178,7 +195,7 @@ def _level(rows, layer, columns, across, along, images, variance) -> Level:
     return Level(kept, values, kept_rest, values_rest, across)
 
 
-def _cut(level: Level, count: int, seeds: int, skips: bool) -> Layers:
+def _cut(level: Level, count: int, seeds: int, skips: bool) -> LevelMaps:
     """The layer between the first features; what the others carried goes to the rest."""
     few = slice(count)
     kept, values = level.kept[few, count:], level.values[:, few, count:]
@@ -186,7 +203,7 @@ def _cut(level: Level, count: int, seeds: int, skips: bool) -> Layers:
     values_rest = level.values_rest[few, few] + np.tensordot(values, values, ((0, 2), (0, 2)))
     missing = np.arange(count) >= len(values_rest)
     basis = grown(_spanning(level.passed[few, few]), count, count)
-    return Layers(
+    return LevelMaps(
         grown(level.kept[few, few], count, count) if skips else None,
         grown(kept_rest, count, count) if skips else None,
         grown(level.values[:, few, few], seeds, count, count),
@@ -203,6 +220,8 @@ def grown(array: np.ndarray, *shape: int) -> np.ndarray:
 
 def _spanning(gram: np.ndarray) -> np.ndarray:
     """Columns that span a Gram matrix."""
+    if not len(gram):
+        return gram
     sizes, vectors = np.linalg.eigh(gram)
     if sizes[0] > _WELL * sizes[-1]:
         return np.eye(len(gram))

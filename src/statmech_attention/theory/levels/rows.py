@@ -1,7 +1,7 @@
-r"""Derivatives of the log evidence without paths, at the minimum, where the coordinates need none.
+r"""Gram matrices of rows (example, token) at a point, and derivatives of the log evidence in the attention.
 
-In the attention: with the coordinates $f, M$ and directions $\gamma$ of every level held, the entropy
-stays as it is, and the kernel changes. On rows (example, token) it follows from the readout down by (K5),
+With the coordinates $f, M$ and directions $\gamma$ of every level held, the entropy stays as it is, and
+the kernel changes with the attention. On rows it follows from the readout down by (K5),
 
     Phi = G d chol(d^T G d)^{-T},       d = gamma_l,        C = sigma_l^2 sum_s B_s G_s B_s^T,
     Psi = C c chol(c^T C c)^{-T},       c = gamma_{l-1} in a basis of what values can move,
@@ -21,21 +21,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention.model.tokens import TokenInputs, seed_factors
-from statmech_attention.theory.kernels.regression import Regression
-from statmech_attention.theory.levels.features import Numbers, Point, excess_action, triangle
-from statmech_attention.theory.levels.ranking import Features, Ranked, grown
-
-
-@jax.jit
-def number_slopes(numbers: Numbers, point: Point, features: Features) -> tuple[Numbers, Float[Array, "layers seeds"]]:
-    """Derivatives of $-\\frac12 (S - S_0)$ in all numbers, and in the gates of heads, from the readout down."""
-
-    def nats(numbers, gates):
-        values = features.layers.values * jnp.sqrt(gates)[:, :, None, None]
-        gated = features._replace(layers=features.layers._replace(values=values))
-        return -0.5 * excess_action(point, numbers, gated)[0]
-
-    return jax.grad(nats, (0, 1))(numbers, jnp.ones(features.layers.values.shape[:2]))
+from statmech_attention.theory.levels.ranking import Ranked, grown
 
 
 class Rows(NamedTuple):
@@ -47,14 +33,25 @@ class Rows(NamedTuple):
     maps: tuple[Float[Array | np.ndarray, "_seeds examples tokens tokens"], ...]
 
 
+def grams(inputs: TokenInputs, ranked: Ranked, action, point) -> list[Float[np.ndarray, "rows rows"]]:
+    r"""$G_{L+1}, .., G_1$ of all pairs of rows (example, token, output), examples padded to the longest."""
+    levels, free = action.levels, action.seen(point)
+    rows, keeps = _padded(inputs, ranked, levels), _keeps(inputs)
+    return [np.asarray(gram) for gram in _grams(rows, levels, free, keeps)]
+
+
 def attention_slopes(
-    inputs: TokenInputs, ranked: Ranked, features: Features, point: Point, numbers: Numbers
+    inputs: TokenInputs, ranked: Ranked, action, point
 ) -> list[Float[np.ndarray, "examples _heads keys queries"]]:
     """Derivatives of $\\ln p(Y)$ in the attention of every layer, the first layer's first."""
-    rows, keeps = _padded(inputs, ranked, features.size), tuple(int(layer.keeps) for layer in inputs.chain.layers[::-1])
-    slopes = _slopes_of_maps(rows, point, numbers, features, keeps)
+    rows, keeps = _padded(inputs, ranked, action.levels), _keeps(inputs)
+    slopes = _slopes_of_maps(rows, action, point, keeps)
     each = zip(inputs.chain.layers, reversed(slopes), strict=True)
     return [_of_heads(layer, np.asarray(of_maps)) for layer, of_maps in each]
+
+
+def _keeps(inputs: TokenInputs) -> tuple[int, ...]:
+    return tuple(int(layer.keeps) for layer in inputs.chain.layers[::-1])
 
 
 def _of_heads(layer, slopes: Float[np.ndarray, "seeds examples tokens tokens"]):
@@ -64,8 +61,9 @@ def _of_heads(layer, slopes: Float[np.ndarray, "seeds examples tokens tokens"]):
     return np.einsum("bh,betu->ehtu", which.astype(float), branches)
 
 
-def _padded(inputs: TokenInputs, ranked: Ranked, count: int) -> Rows:
+def _padded(inputs: TokenInputs, ranked: Ranked, levels) -> Rows:
     """The examples in the order in which they were given, with zeros beyond their tokens."""
+    count = levels.maps.values.shape[-1]
     longest, lengths = inputs.groups[-1].length, np.diff(inputs.starts, append=len(inputs.weights))
     places = np.repeat(inputs.order * longest - inputs.starts, lengths) + np.arange(len(inputs.weights))
 
@@ -82,43 +80,50 @@ def _padded(inputs: TokenInputs, ranked: Ranked, count: int) -> Rows:
             first += len(examples)
         return maps
 
-    directions = np.stack([spread(grown(level[:, :count], len(level), count)) for level in ranked.columns])
+    directions = np.stack([spread(grown(np.asarray(level)[:, :count], len(level), count)) for level in ranked.columns])
     maps = tuple(map(spread_maps, reversed(range(len(inputs.chain.layers)))))
     return Rows(spread(inputs.tokens), spread(inputs.weights), directions, maps)
 
 
 @partial(jax.jit, static_argnames="keeps")
-def _slopes_of_maps(rows: Rows, point: Point, numbers: Numbers, features: Features, keeps: tuple[int, ...]):
+def _slopes_of_maps(rows: Rows, action, point, keeps: tuple[int, ...]):
+    free = action.seen(point)
+
     def nats(maps):
-        kernel = _kernel(rows._replace(maps=maps), point, numbers, features, keeps)
-        return -0.5 * Regression.of(kernel, numbers.temperature, numbers.labels.reshape(-1)).nats
+        *_, gram = _grams(rows._replace(maps=maps), action.levels, free, keeps)
+        return -0.5 * action.energy.of_kernel(action.energy.scale * _kernel(rows, gram, action.levels.outputs))
 
     return jax.grad(nats)(rows.maps)
 
 
-def _kernel(rows: Rows, point: Point, numbers: Numbers, features: Features, keeps: tuple[int, ...]):
-    """$K$ of all pairs (example, output) by (K5) and (K2), with the coordinates of a point."""
-    outputs = triangle(point.outputs)
-    top = numbers.readout * outputs @ outputs.T
-    read = jnp.asarray(rows.weights)
-    gram = jnp.kron(jnp.outer(read, read), top)
-    parts = point.factor, point.shift, point.inner, features.layers.basis, numbers.variances, numbers.inner
+@partial(jax.jit, static_argnames="keeps")
+def _grams(rows: Rows, levels, free, keeps: tuple[int, ...]):
+    factors = levels.factors(free)
+    top, read = levels.readout * factors.outputs @ factors.outputs.T, jnp.asarray(rows.weights)
+    found = [jnp.kron(jnp.outer(read, read), top)]
     for place, keep in enumerate(keeps):
         above, below = (jnp.kron(rows.directions[level], jnp.eye(len(top))) for level in (place, place + 1))
+        parts = factors.values, factors.shift, factors.inner, levels.maps.basis, levels.variances
         level = jax.tree.map(lambda part, place=place: part[place], parts)
-        gram = _below(gram, rows.maps[place], keep, above, below, *level)
-    examples, columns = len(numbers.labels), rows.tokens.shape[1]
-    products = jnp.kron(rows.tokens @ rows.tokens.T / columns, jnp.ones_like(top)) * gram
-    kernel = products.reshape(2 * (examples, len(rows.tokens) // examples, len(top))).sum(axis=(1, 4))
-    return numbers.projection * kernel.reshape(examples * len(top), -1)
+        found.append(_below(found[-1], rows.maps[place], keep, above, below, *level))
+    return found
 
 
-def _below(gram, maps, keep: int, above, below, free, shift, inner, basis, variance, share):
+def _kernel(rows: Rows, gram, outputs: int):
+    """(K2): $K$ of all pairs (example, output) at a unit variance of the projection."""
+    count, columns = rows.tokens.shape
+    examples = rows.maps[0].shape[1]
+    products = jnp.kron(rows.tokens @ rows.tokens.T / columns, jnp.ones((outputs, outputs))) * gram
+    kernel = products.reshape(2 * (examples, count // examples, outputs)).sum(axis=(1, 4))
+    return kernel.reshape(examples * outputs, -1)
+
+
+def _below(gram, maps, keep: int, above, below, factor, shift, inner, basis, variance):
     """(K5), from a layer's output to its input."""
-    factors = None if inner is None else jnp.where(share > 0, jax.vmap(triangle)(inner), jnp.eye(above.shape[1]))
     phi, outputs = _frame(gram, above), below.shape[1] // len(basis)
-    fresh = variance * _passed(gram, maps[keep:], phi, factors)
-    psi, factor = _frame(fresh, below @ jnp.kron(basis, jnp.eye(outputs))), triangle(free)
+    narrow = None if inner is None else inner[: len(maps) - keep]
+    fresh = variance * _passed(gram, maps[keep:], phi, narrow)
+    psi = _frame(fresh, below @ jnp.kron(basis, jnp.eye(outputs)))
     moment, beneath = factor @ factor.T - jnp.eye(len(factor)), fresh
     if keep:
         cross = _mapped(maps[0], phi @ shift.T) @ psi.T

@@ -11,7 +11,7 @@ from layers import brute_force
 
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
-from statmech_attention.theory import NotSettled
+from statmech_attention.theory import NotConverged
 
 LENGTHS = [4, 2, 3, 4, 1, 2]
 # Layers, readout, outputs, widths: at most 27 paths.
@@ -59,10 +59,9 @@ def test_kernel_of_infinite_width_is_that_of_all_paths(name):
     variance = numbers["variance"]
     seen, others = (sma.attentioned_inputs(**one) for one in (train, test))
     order_parameter = sma.theory.gp_order_parameters(layers=train["layers"], variance=variance)[0]
-    expected = sma.kernel(seen, others, order_parameter, variance=variance).reshape(6, -1, 3, seen.chain.outputs)
-    found = sma.kernel_without_paths(sma.token_inputs(**train), sma.token_inputs(**test), variance=variance)
-    for output in range(seen.chain.outputs):
-        np.testing.assert_allclose(found, expected[:, output, :, output], rtol=1e-12, atol=1e-12)
+    expected = sma.kernel(seen, others, order_parameter, variance=variance)
+    for one, other in ((seen, others), (sma.token_inputs(**train), sma.token_inputs(**test))):
+        np.testing.assert_allclose(sma.kernel(one, other, variance=variance), expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def test_kernel_of_infinite_width_is_the_covariance_of_sampled_networks(layers):
     products = np.asarray(jax.vmap(outputs)(weights))
     products = products[:, :, None] * products[:, None, :]
     rows = sma.token_inputs(**given)
-    apart = products.mean(axis=0) - sma.kernel_without_paths(rows, rows, variance=variance)
+    apart = products.mean(axis=0) - sma.kernel(rows, rows, variance=variance)
     assert np.all(np.abs(apart) < 4 * products.std(axis=0) / np.sqrt(draws))
 
 
@@ -97,12 +96,65 @@ def test_solution_in_all_directions_is_that_of_all_paths(name):
     train, test, labels, numbers = setting(name)
     problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
     expected = sma.solve(problem, tolerance=1e-10)
-    found = sma.solve_without_paths(sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-9)
-    assert found.settled and found.change == 0 and found.left_out < 1e-9
-    np.testing.assert_allclose(found.log_evidence, sma.log_evidence(expected), rtol=1e-9, atol=1e-8)
+    found = sma.solve(sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-9)
+    assert found.converged and found.settled and found.directions.change == 0
+    np.testing.assert_allclose(sma.log_evidence(found), sma.log_evidence(expected), rtol=1e-9, atol=1e-8)
     wanted, got = expected.predict(sma.attentioned_inputs(**test)), found.predict(sma.token_inputs(**test))
     np.testing.assert_allclose(got.mean, wanted.mean, atol=1e-8)
     np.testing.assert_allclose(got.variance, wanted.variance, atol=1e-8)
+    np.testing.assert_allclose(found.action, expected.action, rtol=1e-9)
+    np.testing.assert_allclose(found.left_out(), expected.left_out(), atol=1e-7)
+    corrected = sma.log_evidence(expected, corrected=True)
+    np.testing.assert_allclose(sma.log_evidence(found, corrected=True), corrected, rtol=1e-8, atol=1e-7)
+
+
+def test_both_kinds_have_the_same_derivatives_through_the_minimum():
+    """Of predictions, in the logarithms of temperature and width and in the labels, at held directions."""
+    train, test, labels, _ = setting("skips")
+
+    def made(make, log_temperature, log_width, labels):
+        numbers = {"temperature": jnp.exp(log_temperature), "width": jnp.exp(log_width), "variance": 1.3}
+        return sma.Problem(make, labels, **numbers)
+
+    def curves(inputs, new, **options):
+        def mean(log_temperature, log_width, labels):
+            problem = made(inputs, log_temperature, log_width, labels)
+            return sma.solve(problem, throw=False, tolerance=1e-10, **options).predict(new).mean[0]
+
+        at = np.log(0.3), np.log(5.0), jnp.asarray(labels)
+        return jax.grad(mean, (0, 1, 2))(*at), jax.grad(jax.grad(mean))(*at)
+
+    paths, tokens = (
+        (sma.attentioned_inputs(**one) for one in (train, test)),
+        [sma.token_inputs(**one) for one in (train, test)],
+    )
+    start = sma.solve(made(tokens[0], np.log(0.3), np.log(5.0), labels), tolerance=1e-10)
+    expected, found = curves(*paths), curves(*tokens, start=start)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+
+
+def test_gram_matrices_of_all_levels_are_those_of_all_paths():
+    """(K1) with the order parameters of `solve`: of two layers, the lower and the upper one."""
+    train, _, labels, numbers = setting("heads")
+    found = sma.solve(sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-10)
+    expected = sma.solve(sma.Problem(sma.attentioned_inputs(**train), labels, **numbers), tolerance=1e-10)
+    weights = np.stack([np.eye(4)[[length - 1]][0] for length in LENGTHS])  # the token that is read
+    upper = np.einsum("ehkq,eq->ehk", train["attention"][1], weights)
+    lower = np.einsum("ehkq,egq->ehgk", train["attention"][0], upper).reshape(6, 9, 4)
+    for level, seen, heads in ((2, upper, 3), (1, lower, 9)):
+        rows = seen.transpose(0, 2, 1).reshape(24, -1)
+        overlap = np.asarray(expected.order_parameters[level - 1])
+        np.testing.assert_allclose(found.gram(level), rows @ overlap @ rows.T / heads, atol=1e-7)
+
+
+def test_heads_that_share_values_have_no_gates(monkeypatch):
+    from layers.test_new_kind import SharedValues
+
+    train, _, labels, _ = setting("heads")
+    tokens = sma.token_inputs(**train | {"layers": (SharedValues(3), 3)})
+    slopes = sma.solve(sma.Problem(tokens, labels, width=5, temperature=0.1)).slopes()
+    assert "gates" not in slopes and slopes["variance"].shape == (4,)
 
 
 # The number of heads, and a head of the second layer whose gate is moved.
@@ -110,9 +162,7 @@ def test_solution_in_all_directions_is_that_of_all_paths(name):
 def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths(name, heads, gate):
     train, _, labels, numbers = setting(name)
     problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
-    slopes = sma.solve_without_paths(
-        sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-8
-    ).evidence_slopes()
+    slopes = sma.solve(sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-8).slopes()
     assert slopes["gates"].shape == (heads,)
 
     def difference(changed, step=1e-4):
@@ -139,7 +189,7 @@ def test_slopes_in_the_attention_are_those_of_the_theory_of_paths(name):
     train, _, labels, numbers = setting(name)
     rng, mask = np.random.default_rng(1), train["mask"]
     problem = sma.Problem(sma.token_inputs(**train), labels, **numbers)
-    slopes = sma.solve_without_paths(problem, tolerance=1e-9).attention_slopes()
+    slopes = sma.solve(problem, tolerance=1e-9).attention_slopes()
     with_heads = [one for one in slopes if one.shape[1]]
     assert [one.shape for one in with_heads] == [one.shape for one in train["attention"] if one.shape[1]]
     for place, found in enumerate(with_heads):
@@ -162,19 +212,19 @@ def many():
     rows = sma.token_inputs(**given)
     labels = np.sign(np.random.default_rng(2).normal(size=20))
     problem = sma.Problem(rows, labels, width=5, temperature=0.1)
-    return problem, sma.solve_without_paths(problem)
+    return problem, sma.solve(problem)
 
 
 def test_few_directions_say_by_how_much_more_would_change_predictions(many):
     problem, whole = many
-    assert whole.directions > 16
-    with pytest.raises(NotSettled, match="Allow more directions") as caught:
-        sma.solve_without_paths(problem, directions=16)
+    assert whole.directions.count > 16
+    with pytest.raises(NotConverged, match="Allow more directions") as caught:
+        sma.solve(problem, directions=16)
     few = caught.value.solution
-    assert np.isinf(few.change) and not few.settled
+    assert np.isinf(few.directions.change) and not few.settled
     np.testing.assert_allclose(few.action, whole.action, atol=0.05 * whole.action)
-    size = np.sqrt(np.mean(whole.left_out_predictions**2))
-    assert np.sqrt(np.mean((few.left_out_predictions - whole.left_out_predictions) ** 2)) < 0.1 * size
+    size = np.sqrt(np.mean(whole.left_out() ** 2))
+    assert np.sqrt(np.mean((few.left_out() - whole.left_out()) ** 2)) < 0.1 * size
     assert "not settled" in repr(few)
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value) and again.solution.action == few.action
@@ -187,21 +237,21 @@ def test_left_out_predictions_are_those_of_the_other_examples(many):
         rest = np.arange(20) != place
         inverse = np.linalg.inv(kernel[np.ix_(rest, rest)] + 0.1 * np.eye(19))
         np.testing.assert_allclose(
-            whole.left_out_predictions[place], kernel[place, rest] @ inverse @ np.asarray(problem.labels)[rest]
+            whole.left_out()[place], kernel[place, rest] @ inverse @ np.asarray(problem.labels)[rest]
         )
 
 
 def test_left_out_predictions_of_two_outputs_are_those_without_both():
     train, _, labels, numbers = setting("all kinds, two outputs")
     problem = sma.Problem(sma.token_inputs(**train), labels, **numbers)
-    found = sma.solve_without_paths(problem)
+    found = sma.solve(problem)
     covariance = np.asarray(found.regression.factor @ found.regression.factor.T).reshape(6, 2, 6, 2)
     assert np.max(np.abs(covariance[:, 0, :, 1])) > 0.01, "outputs are correlated"
     for place in range(6):
         rest = np.arange(6) != place
         inverse = np.linalg.inv(covariance[rest][:, :, rest].reshape(10, 10))
         mean = covariance[place][:, rest].reshape(2, 10) @ inverse @ labels[rest].ravel()
-        np.testing.assert_allclose(found.left_out_predictions[place], mean)
+        np.testing.assert_allclose(found.left_out()[place], mean)
 
 
 def test_a_narrower_network_leads_to_the_other_minimum_as_with_paths():
@@ -211,19 +261,29 @@ def test_a_narrower_network_leads_to_the_other_minimum_as_with_paths():
     matrices = np.broadcast_to(np.eye(2)[:, :, None], (100, 2, 2, 2))
     rows = sma.token_inputs(known.attentioned.values, [matrices], readout="first")
     problem = sma.Problem(rows, known.labels, width=10, temperature=0.05)
-    expected = {one.start: sma.log_evidence(one) for one in sma.minima(known)}
+    expected = {one.start: float(sma.log_evidence(one)) for one in sma.minima(known)}
     assert expected["narrow"] > expected["prior"] + 10
-    for start, evidence in expected.items():
-        found = sma.solve_without_paths(problem, start=start)
-        np.testing.assert_allclose(found.log_evidence, evidence, atol=1e-4)
+    lowest, upper = sma.minima(problem)
+    assert (lowest.start, upper.start) == ("narrow", "prior")
+    for found in (lowest, upper):
+        np.testing.assert_allclose(sma.log_evidence(found), expected[found.start], atol=1e-4)
+    alone = sma.solve(problem)
+    assert alone.directions.lower == pytest.approx(float(upper.excess - lowest.excess), rel=1e-4)
+    assert "S is lower by" in repr(alone) and "S is lower by" not in repr(lowest)
 
 
 def test_sweep_from_wide_to_narrow_ends_where_a_solve_does(many):
     problem, whole = many
-    narrow, wide = sma.sweep_without_paths(problem, widths=(5, 20))
-    assert wide.ranked is narrow.ranked
-    np.testing.assert_allclose(narrow.action, whole.action, rtol=1e-6)
+    batch = sma.solve_sweep(problem, widths=(5, 20), temperatures=(0.1, 0.3))
+    assert batch.excess.shape == (2, 2) and np.all(batch.converged)
+    narrow, wide = batch[0, 0], batch[1, 0]
+    np.testing.assert_allclose(narrow.action, whole.action, rtol=1e-8)
     assert wide.action < narrow.action
+    np.testing.assert_allclose(sma.log_evidence(batch)[1, 0], sma.log_evidence(wide))
+    alone = sma.solve(problem.replace(width=20), settle=0.0)
+    np.testing.assert_allclose(wide.left_out(), alone.left_out(), atol=1e-6)
+    with pytest.raises(ValueError, match="predict: wanted a single solution"):
+        batch.predict(problem.attentioned)
 
 
 def test_training_inputs_as_new_ones_have_the_training_kernel(many):
@@ -240,9 +300,9 @@ def test_infinite_width_is_kernel_regression_but_for_narrow_heads(name):
     train, test, labels, numbers = setting(name)
     numbers["width"] = np.inf
     expected = sma.solve(sma.Problem(sma.attentioned_inputs(**train), labels, **numbers), tolerance=1e-10)
-    found = sma.solve_without_paths(sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-10)
-    np.testing.assert_allclose(found.log_evidence, sma.log_evidence(expected))
-    assert (found.steps > 0) == (name == "narrow heads")
+    found = sma.solve(sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-10)
+    np.testing.assert_allclose(sma.log_evidence(found), sma.log_evidence(expected))
+    assert bool(jnp.any(found.point != 0)) == (name == "narrow heads")
     wanted = expected.predict(sma.attentioned_inputs(**test))
     np.testing.assert_allclose(found.predict(sma.token_inputs(**test)).mean, wanted.mean, atol=1e-9)
 
@@ -253,13 +313,25 @@ def test_what_does_not_fit_is_refused(many):
     with pytest.raises(ValueError, match="test: wanted layers"):
         whole.predict(others)
     with pytest.raises(ValueError, match="others: wanted layers .* and 3 features as in training, got .* and 2"):
-        sma.kernel_without_paths(others, replace(others, tokens=others.tokens[:, :2]))
+        sma.kernel(others, replace(others, tokens=others.tokens[:, :2]))
     with pytest.raises(ValueError, match="start: wanted"):
-        sma.solve_without_paths(problem.replace(variance=2.0), start=whole)
-    with pytest.raises(ValueError, match="attentioned: wanted attentioned_inputs .* Take solve_without_paths"):
-        sma.solve(problem)
-    with pytest.raises(ValueError, match="attentioned: wanted token_inputs"):
-        sma.solve_without_paths(sma.Problem(np.ones((2, 2, 3)), [1.0, -1.0], width=5, temperature=0.1, layers=(2,)))
+        sma.solve(problem.replace(variance=2.0), start=whole)
+    with pytest.raises(ValueError, match="attentioned: wanted attentioned_inputs"):
+        problem.reduce()
+    along = sma.Problem(np.ones((2, 2, 3)), [1.0, -1.0], width=5, temperature=0.1, layers=(2,))
+    with pytest.raises(ValueError, match="directions: wanted for token_inputs alone"):
+        sma.solve(along, directions=3)
+    with pytest.raises(AttributeError, match=r"tokens have no paths. Take \.gram"):
+        whole.order_parameter  # noqa: B018
+    with pytest.raises(ValueError, match="order_parameter: tokens have no paths"):
+        sma.kernel(problem.attentioned, problem.attentioned, np.eye(2))
+    with pytest.raises(ValueError, match="paths: tokens have no paths"):
+        whole.predict(problem.attentioned, paths=[0])
+    with pytest.raises(ValueError, match="gram: wanted a solution of token_inputs"):
+        sma.solve(along).gram(1)
+    for option, wrong in {"tolerance": "1e-6", "max_steps": 1.5, "throw": "no", "settle": -1.0}.items():
+        with pytest.raises(ValueError, match=f"{option}: wanted"):
+            sma.solve(problem, **{option: wrong})
     with pytest.raises(ValueError, match="already have layers"):
         problem.replace(layers=(2,))
     with pytest.raises(ValueError, match="at most 10000 paths.*token_inputs"):
@@ -278,8 +350,8 @@ def test_some_examples_and_some_heads_are_those_of_smaller_inputs():
     kernel = sma.kernel(expected, expected, order_parameter, variance=numbers["variance"])
     found = inputs.take(some).keep_heads(kept)
     assert found.layers == expected.layers and len(found) == 3
-    found = sma.kernel_without_paths(found, found, variance=numbers["variance"])
-    np.testing.assert_allclose(found, kernel.reshape(3, 2, 3, 2)[:, 0, :, 0], rtol=1e-12, atol=1e-12)
+    found = sma.kernel(found, found, variance=numbers["variance"])
+    np.testing.assert_allclose(found, kernel, rtol=1e-12, atol=1e-12)
 
 
 def test_numbers_of_examples_are_spread_over_their_tokens():
@@ -293,7 +365,7 @@ def test_attention_that_was_read_comes_whole_or_in_batches():
     reads = [sma.model.ReadAttention(*(take(train, part))) for part in (slice(0, 2), slice(2, 6))]
     options = {"layers": train["layers"], "readout": "mean"}
     whole, parts = sma.token_inputs(**train), sma.token_inputs(iter(reads), **options)
-    np.testing.assert_allclose(sma.kernel_without_paths(whole, parts), sma.kernel_without_paths(whole, whole))
+    np.testing.assert_allclose(sma.kernel(whole, parts), sma.kernel(whole, whole))
 
 
 def take(given, part):
@@ -306,11 +378,11 @@ def test_tokens_and_their_solution_are_saved_whole(many, tmp_path):
     for thing in (problem, whole):
         again = sma.load(sma.save(thing, tmp_path / "one.nc"))
         assert repr(again) == repr(thing)
-    np.testing.assert_array_equal(again.point.factor, whole.point.factor)
-    assert again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-9)
+    np.testing.assert_array_equal(again.point, whole.point)
+    np.testing.assert_allclose(sma.log_evidence(again), sma.log_evidence(whole), atol=1e-9)
     test = problem.attentioned.take([3, 5])
     np.testing.assert_allclose(again.predict(test).mean, whole.predict(test).mean, atol=1e-10)
-    narrower = sma.solve_without_paths(again.problem.replace(width=4), start=again, throw=False)
+    narrower = sma.solve(again.problem.replace(width=4), start=again, throw=False)
     assert narrower.action > whole.action
 
 
@@ -318,14 +390,16 @@ def test_tokens_and_their_solution_are_saved_whole(many, tmp_path):
 def test_maximum_of_the_evidence_is_that_of_the_theory_of_paths(width):
     train, _, labels, _ = setting("skips")
     tokens, paths = (make(**train) for make in (sma.token_inputs, sma.attentioned_inputs))
-    found = sma.maximise_evidence_without_paths(sma.Problem(tokens, labels, width=width, temperature=0.3))
+    found = sma.maximise_evidence(sma.Problem(tokens, labels, width=width, temperature=0.3))
     start = sma.Problem(paths, labels, width=width, temperature=0.3)
-    expected = value(start, found.problem)
+    there = found.solution.problem
+    expected = value(start, there)
     for place in range(2):
-        assert value(start, found.problem, np.eye(2)[place]) < expected > value(start, found.problem, -np.eye(2)[place])
+        assert value(start, there, np.eye(2)[place]) < expected > value(start, there, -np.eye(2)[place])
     np.testing.assert_allclose(found.log_evidence, expected, atol=1e-5)
+    assert set(found.slopes) == {"temperature", "variance[0]"} and max(map(abs, found.slopes.values())) < 1e-3
     with pytest.raises(ValueError, match="chosen: wanted"):
-        sma.maximise_evidence_without_paths(found.problem, chosen="width")
+        sma.maximise_evidence(there, chosen="width")
 
 
 def value(problem, at, step=(0.0, 0.0)):

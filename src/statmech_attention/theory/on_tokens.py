@@ -1,0 +1,166 @@
+"""The minimum on tokens, in more and more directions of every level until predictions settle."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from statmech_attention import checks
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.descent.minimum import minimise
+from statmech_attention.theory.levels.features import FeatureLevels, carried
+from statmech_attention.theory.levels.ranking import Features, Ranked, no_features, ranked_features
+from statmech_attention.theory.prepared import action_of_features
+from statmech_attention.theory.problem import Problem, inputs_of, warn_of_labels
+from statmech_attention.theory.solution import Directions, Solution, solution_of
+from statmech_attention.theory.starts import NARROWER
+
+_FEWEST = 16  # features of every level at first
+_MOST, _SETTLE = 128, 0.02  # what `solve` takes if nothing is asked for
+_NOTHING = 1e-9  # of what labels feel: nothing is left out
+_LOWER = 1e-6  # of the action, by which another minimum is lower
+
+
+def solved_on_tokens(
+    problem: Problem, start=None, *, directions, settle, tolerance, max_steps, narrow: bool = False
+) -> Solution:
+    """The minimum on the branch of the prior, of `start`, or of a much narrower network."""
+    most = _MOST if directions is None else checks.whole("directions", directions)
+    settle = _SETTLE if settle is None else checks.not_negative("settle", settle)
+    known, options = _start(problem, start), (tolerance, max_steps)
+    if not checks.concrete(problem.temperature, problem.labels, *problem.width, *problem.variance):
+        return _held(problem, known, options)
+    if not np.isfinite(float(problem.architecture.unit)):  # no layer and no head moves
+        ranked = no_features(inputs_of(problem), problem.architecture.variances)
+        directions = Directions(ranked, ranked.first(1, inputs_of(problem)), 0, 0.0, True)
+        return _lowest(problem, directions, [None], options)
+    known = known if known is not None and known.directions.count else None
+    ranked = _ranked(problem, most, known)
+    warn_of_labels(problem, problem.variance[0] * problem.variance[-1] * float(np.trace(ranked.kernel)))
+    last: Any = None
+    lower = 0.0
+    for count in _counts(ranked, most, known):
+        features = ranked.first(count, inputs_of(problem))
+        points = [_carried(one, ranked, features) for one in (last, known) if one is not None]
+        if not points:
+            points, lower = _first(problem, features, options, narrow)
+        solution = _lowest(problem, Directions(ranked, features, count, np.inf, False, lower), points, options)
+        whole = count >= ranked.most and ranked.left_out(count) <= _NOTHING * ranked.total
+        change = 0.0 if whole else np.inf if last is None else _change(last, solution)
+        last = replace(solution, directions=replace(solution.directions, change=change, settled=change <= settle))
+        if whole or last.settled:
+            break
+    return last
+
+
+def minima_on_tokens(problem: Problem, **options) -> list[Solution]:
+    """The minima on the branches of the prior and of a much narrower network, the lowest first."""
+    first = solved_on_tokens(problem, **options)
+    if not first.directions.lower:
+        return [replace(first, starts=2)]
+    narrow = solved_on_tokens(problem, narrow=True, **options)
+    narrow = replace(narrow, start="narrow", directions=replace(narrow.directions, lower=0.0))
+    return sorted((first, narrow), key=lambda solution: float(solution.excess))
+
+
+def sweep_on_tokens(problem: Problem, architectures, temperatures, **options) -> tuple[Action, Directions]:
+    """An action and the directions that serve all these networks: those of the narrowest and coldest one."""
+    narrowest = min(architectures, key=lambda architecture: architecture.widest)
+    coldest = problem.replace(width=narrowest.widths, temperature=float(jnp.min(temperatures)))
+    solution = solved_on_tokens(coldest, **options)
+    return solution.landscape, solution.directions
+
+
+def _start(problem: Problem, start) -> Solution | None:
+    """A solution to start from, checked."""
+    if start is None:
+        return None
+    if not isinstance(start, Solution) or start.directions is None or start.excess.ndim:
+        raise ValueError(
+            f"start: wanted one Solution on tokens, got {type(start).__name__}. Leave it out for the prior."
+        )
+    known, wanted = start.problem.architecture.variances, problem.architecture.variances
+    same = not checks.concrete(*known, *wanted) or known[1:-1] == wanted[1:-1]
+    if inputs_of(start.problem) is not inputs_of(problem) or not same:
+        raise ValueError("start: wanted a solution of the same inputs and variances of the values. Leave it out.")
+    return start
+
+
+def _ranked(problem: Problem, most: int, known: Solution | None) -> Ranked:
+    """New features; or those of the start, which are as good for another width, unless more are asked for."""
+    variances = problem.architecture.variances
+    labels, temperature = problem.labels, problem.temperature
+    if known is not None:
+        ranked = known.directions.ranked
+        if most <= ranked.asked or ranked.most < ranked.asked:
+            return ranked
+        labels, temperature = known.problem.labels, known.problem.temperature  # so that the first ones are the same
+    return ranked_features(inputs_of(problem), np.asarray(labels), float(temperature), variances, most)
+
+
+def _counts(ranked: Ranked, most: int, known: Solution | None) -> list[int]:
+    """Numbers of features that are tried."""
+    most = max(1, min(most, ranked.most))
+    first = min(_FEWEST if known is None else max(_FEWEST, known.directions.count // 2), most)
+    counts = [first]
+    while counts[-1] < most:
+        counts.append(min(2 * counts[-1], most))
+    return counts
+
+
+def _carried(known: Solution, ranked: Ranked, features: Features):
+    """The point of a solution in other features."""
+    before = known.directions.features
+    if known.directions.ranked is ranked and before.seen.shape == features.seen.shape:
+        return known.point
+    levels = known.landscape.levels
+    passed = [level.passed for level in known.directions.ranked.levels]
+    return jnp.asarray(
+        carried(known.point, levels, FeatureLevels.of(features.maps, known.problem.architecture), passed)
+    )
+
+
+def _first(problem: Problem, features: Features, options: tuple[float, int], narrow: bool):
+    """Where to begin: at the prior, or in the minimum of a much narrower network; and how much lower that one ends."""
+    action = _action(problem, features)
+    narrower = replace(action, weight=NARROWER * action.weight)
+    prior = jnp.zeros(action.levels.coordinates)
+    beyond = minimise(narrower, prior, *options, "gradients").minimum.point
+    ends = [minimise(action, point, *options, "gradients").minimum for point in (prior, beyond)]
+    lower = float(ends[0].value - ends[1].value)
+    return [ends[narrow].point], lower if abs(lower) > _LOWER * (1 + abs(float(ends[0].value))) else 0.0
+
+
+def _lowest(problem: Problem, directions: Directions, points: list, options: tuple[float, int]) -> Solution:
+    """The lowest minimum from these points, None for the prior."""
+    action = _action(problem, directions.features)
+    points = [jnp.zeros(action.levels.coordinates) if point is None else point for point in points]
+    ends = [minimise(action, point, *options, "gradients") for point in points]
+    best = min(ends, key=lambda end: float(end.minimum.value))
+    return solution_of(best, problem, directions=directions)
+
+
+def _change(last: Solution, solution: Solution) -> float:
+    """By how much left-out predictions differ, relative to their size, rms."""
+    before, after = last.left_out(), solution.left_out()
+    return float(np.sqrt(np.mean((after - before) ** 2) / np.mean(after**2)))
+
+
+def _held(problem: Problem, known: Solution | None, options: tuple[float, int]) -> Solution:
+    """The minimum in the directions of a start, differentiable in all numbers."""
+    if known is None:
+        raise ValueError(
+            "start: wanted a solution, whose directions are held where numbers are traced. Solve it first."
+        )
+    minimum = minimise(_action(problem, known.directions.features), known.point, *options, "gradients")
+    return solution_of(minimum, problem, "given", directions=known.directions)
+
+
+def followed(known: Solution, problem: Problem, tolerance: float = 1e-8, max_steps: int = 200) -> Solution:
+    """The minimum of the same inputs at other numbers, from a solution and in its directions."""
+    return _held(problem, known, (tolerance, max_steps))
+
+
+def _action(problem: Problem, features: Features) -> Action:
+    return action_of_features(problem.labels, problem.temperature, problem.architecture, features)
