@@ -60,7 +60,7 @@ alone = sma.solve(tokens, directions=64, settle=0.05, start=sma.solve(tokens))
 slopes, grams, left_out = alone.slopes(), alone.gram(1), alone.left_out()
 of_attention = alone.attention_slopes()
 direct, by_head = sma.kernel(rows, rows, variance=1.0), pruning.head_kernels(rows, rows, variance=1.0)
-worth = pruning.head_worth(direct, by_head, drawn.labels, temperature=0.1)
+worth = pruning.kernel_worth(direct, by_head, drawn.labels, temperature=0.1)
 
 settings = sma.SamplerSettings(draws=1000, chains=4)
 draws = sma.posterior(problem, key=key, test=trial.test, settings=settings)
@@ -78,7 +78,7 @@ found = training.learn_attention(lambda theta, data: problem, {"q": jnp.zeros(3)
 order, heads = pruning.removal_order(scores, layers=(2, 2)), pruning.head_indices(layers=(2, 2))
 chosen = sma.select_heads(problem, keep=1, folds=4)
 smaller = sma.keep_heads(trial.train, pruning.kept_heads([0], layers=(2, 2)))
-lost, without = pruning.head_evidence(problem), pruning.without_head(trial.train, 0)
+lost, without = pruning.head_worth(solution, removal=True), pruning.without_head(trial.train, 0)
 features = pruning.fitted_features(trial.train, directions=3)
 plotting.use_style()
 plotting.against_width([3, 30], np.zeros((2, 5)), label="theory")
@@ -166,7 +166,7 @@ training.learn_attention(lambda theta, data: problem, {"q": jnp.zeros(3)}, step=
 pruning.removal_order(scores, layer=(2, 2))  # type: ignore[call-arg]
 pruning.head_indices(layer=(2, 2))  # type: ignore[call-arg]
 pruning.kept_heads([0], layer=(2, 2))  # type: ignore[call-arg]
-pruning.head_evidence(problem, tolerence=1e-8)  # type: ignore[call-arg]
+pruning.head_worth(solution, remove=True)  # type: ignore[call-arg]
 pruning.without_head(trial.train, haed=0)  # type: ignore[call-arg]
 pruning.fitted_features(trial.train, direction=3)  # type: ignore[call-arg]
 sma.select_heads(problem, kept=1)  # type: ignore[call-arg]
@@ -199,4 +199,4 @@ sma.solve(tokens, direction=8)  # type: ignore[call-arg]
 alone.gram(levle=1)  # type: ignore[call-arg]
 sma.kernel(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.head_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]
-pruning.head_worth(direct, by_head, drawn.labels, temprature=0.1)  # type: ignore[call-arg]
+pruning.kernel_worth(direct, by_head, drawn.labels, temprature=0.1)  # type: ignore[call-arg]

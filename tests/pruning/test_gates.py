@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
-from statmech_attention.pruning import head_kernels, head_worth
+from statmech_attention.pruning import head_kernels, kernel_worth
 
 LAYERS = (sma.SkipHeads(2), 3, sma.Linear())
 VARIANCE = (1.2, 0.7, 1.5, 0.9, 1.1)
@@ -44,7 +44,7 @@ def test_slopes_and_losses_are_changes_of_the_evidence(outputs):
 
     rows = rows_of(6, 1)
     kernel, heads = sma.kernel(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
-    found = head_worth(kernel, heads, labels, temperature=temperature)
+    found = kernel_worth(kernel, heads, labels, temperature=temperature)
     for head, unit in enumerate(np.eye(5)):
         slope = (evidence(1 + 1e-5 * unit) - evidence(1 - 1e-5 * unit)) / 2e-5
         np.testing.assert_allclose(found.slopes[head], slope, rtol=1e-6, atol=1e-8)
@@ -56,7 +56,7 @@ def test_scale_and_temperature_are_those_of_the_largest_evidence(outputs):
     rows = rows_of(12, 4)
     kernel, heads = sma.kernel(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
     labels = np.random.default_rng(5).multivariate_normal(np.zeros(12), 3 * kernel + 0.5 * np.eye(12), outputs).T
-    found = head_worth(kernel, heads, labels)
+    found = kernel_worth(kernel, heads, labels)
 
     def evidence(scale, temperature):
         return multivariate_normal(np.zeros(12), scale * kernel + temperature * np.eye(12)).logpdf(labels.T).sum()

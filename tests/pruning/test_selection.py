@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.pruning import head_worth
+from statmech_attention.pruning import kernel_worth
 from statmech_attention.pruning.features import fitted_features
-from statmech_attention.pruning.fits import without_paths
+from statmech_attention.pruning.fits import at_infinite_width, on_tokens
 
 EXAMPLES, TOKENS, FEATURES, HEADS, USEFUL = 80, 6, 8, 6, (1, 4)
 
@@ -36,7 +36,7 @@ def posed(inputs, attention, labels, layers=None, temperature=0.1):
 
 
 def test_the_heads_that_see_the_label_are_kept():
-    found = sma.select_heads(posed(*made(0, EXAMPLES)), keep=2, directions=FEATURES)
+    found = sma.select_heads(posed(*made(0, EXAMPLES)), keep=2, components=FEATURES)
     assert {*found.kept} == {*USEFUL} and found.scores.max() == 1.0
     np.testing.assert_array_equal(found.scores[found.kept], np.sort(found.scores)[::-1][:2])
     assert found.accuracy.mean > 0.9
@@ -50,7 +50,7 @@ def test_the_accuracy_is_that_of_new_examples(optimised):
     inputs, attention, labels = made(1, EXAMPLES)
     inputs = inputs + np.random.default_rng(9).normal(scale=2.0, size=inputs.shape)  # harder
     known = posed(inputs, attention, labels)
-    found = sma.select_heads(known, keep=2, directions=FEATURES)
+    found = sma.select_heads(known, keep=2, components=FEATURES)
     fresh, others, wanted = made(2, 1000)
     fresh = fresh + np.random.default_rng(10).normal(scale=2.0, size=fresh.shape)
     seen, tested = (sma.keep_heads(one.attentioned, found.kept) for one in (known, posed(fresh, others, wanted)))
@@ -67,7 +67,7 @@ def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted(
     inputs = inputs + np.random.default_rng(6).normal(scale=2.0, size=inputs.shape)  # so that some answers are wrong
     columns = attention[0][..., 0]
     flat = sma.Problem(np.einsum("ehk,ekd->ehd", columns, inputs), labels, width=10, layers=(HEADS,))
-    found = sma.select_heads(flat, keep=2, directions=3, folds=2, seed=7)
+    found = sma.select_heads(flat, keep=2, components=3, folds=2, seed=7)
 
     def best(train, own):
         features = fitted_features(train, 3)
@@ -105,7 +105,7 @@ def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted(
 
 def test_labels_that_nothing_tells_are_guessed_at_half():
     """Choosing and learning on the examples that are then tested would give more."""
-    found = sma.select_heads(posed(*made(3, EXAMPLES, random_labels=True)), keep=2, directions=FEATURES)
+    found = sma.select_heads(posed(*made(3, EXAMPLES, random_labels=True)), keep=2, components=FEATURES)
     for accuracy in (found.accuracy, found.accuracy_of_all):
         assert abs(accuracy.mean - 0.5) < 3 * max(accuracy.error, 0.5 / math.sqrt(EXAMPLES))
 
@@ -117,7 +117,7 @@ def test_two_layers_and_several_classes():
     inputs[:, 3, :3] += 4 * np.eye(3)[classes]
     attention = [attention_to([0, 3], 42), attention_to([0, 1], 42)]
     known = posed(inputs, attention, np.eye(3)[classes] - 1 / 3, layers=(2, 2, sma.Outputs(3)))
-    found = sma.select_heads(known, keep=2, directions=4, folds=2)
+    found = sma.select_heads(known, keep=2, components=4, folds=2)
     assert found.kept.shape == (2,) and 1 in found.kept and found.scores.shape == (4,)
     assert 0.6 < found.accuracy.mean <= 1
 
@@ -152,20 +152,50 @@ def test_without_paths_the_heads_that_see_the_label_are_kept(definition):
     assert np.all(found.kept_in_folds[[3 + head for head in USEFUL]] == 1)
 
 
+@pytest.mark.parametrize("definition", ["derivative", "removal"])
+def test_where_no_head_helps_the_least_harmful_is_kept(definition):
+    """The label is in the token that is read, so that heads add noise beside the skip."""
+    rng = np.random.default_rng(1)
+    inputs, maps = rng.normal(size=(60, 6, 8)), rng.dirichlet(np.ones(6), (60, 4, 6)).swapaxes(2, 3) * (1 - np.eye(6))
+    maps, labels = maps / maps.sum(axis=2, keepdims=True), np.sign(inputs[:, 0, 0])
+    tokens = sma.token_inputs(inputs, [maps], layers=[sma.SkipHeads(4)], readout="first")
+    kernel, heads = sma.kernel(tokens, tokens), sma.pruning.head_kernels(tokens, tokens)
+    worth = kernel_worth(kernel, heads, labels)
+    worth = worth.slopes if definition == "derivative" else worth.losses
+    assert worth.max() < 0
+    found = sma.select_heads(sma.Problem(tokens, labels), keep=1, definition=definition)
+    assert found.kept == [worth.argmax()] and found.scores.min() == -1
+    np.testing.assert_allclose(found.scores, worth / np.abs(worth).max(), rtol=1e-6)
+
+
+def test_at_finite_width_heads_are_scored_by_the_solution_on_tokens():
+    inputs, attention, labels = made(3, 40)
+    tokens = sma.token_inputs(inputs, attention, layers=(sma.SkipHeads(HEADS),), readout="first")
+    problem = sma.Problem(tokens, labels, width=5.0, temperature=0.3)
+    fit, train, test = on_tokens(problem, "derivative"), np.arange(30), np.arange(30, 40)
+    solution = sma.solve(sma.Problem(tokens.take(train), labels[train], width=5.0, temperature=0.3))
+    np.testing.assert_allclose(fit(train).scores(), sma.pruning.head_worth(solution, removal=False).slopes, rtol=1e-6)
+    np.testing.assert_allclose(fit(train).outputs(test), solution.predict(tokens.take(test)).mean, rtol=1e-6)
+    kept = sma.select_heads(problem, keep=2, folds=2).kept
+    assert {*kept} == {*USEFUL}
+    with pytest.raises(ValueError, match="components: wanted along paths alone"):
+        sma.select_heads(problem, keep=2, components=3)
+
+
 def test_without_paths_the_accuracy_is_that_of_the_network_of_infinite_width_with_paths():
     """Held-out outputs of one fold by kernel regression on attentioned inputs, at the same numbers."""
     inputs, attention, labels = made(4, EXAMPLES, random_labels=True)
     inputs[:, 2, 1] += 1.5 * labels
     options = {"layers": (sma.SkipHeads(HEADS),), "readout": "mean"}
     problem = sma.Problem(sma.token_inputs(inputs, attention, **options), labels)
-    fit, train, test = without_paths(problem, "removal"), np.arange(60), np.arange(60, EXAMPLES)
+    fit, train, test = at_infinite_width(problem, "removal"), np.arange(60), np.arange(60, EXAMPLES)
     kept = fit(train).scores().argsort()[-2:]
     seen = sma.attentioned_inputs(inputs, attention, **options)
     seen = seen.keep_heads((np.sort(kept).tolist(),))
     order_parameter = sma.theory.gp_order_parameters(layers=seen.layers)[0]
     kernel = np.asarray(sma.kernel(seen, seen, order_parameter))
     none = np.zeros((0, 60, 60))
-    best = head_worth(kernel[:60, :60], none, labels[train])
+    best = kernel_worth(kernel[:60, :60], none, labels[train])
     inverse = np.linalg.inv(best.scale * kernel[:60, :60] + best.temperature * np.eye(60))
     expected = best.scale * kernel[60:, :60] @ inverse @ labels[train]
     np.testing.assert_allclose(fit(train, kept).outputs(test), expected, rtol=1e-8, atol=1e-10)

@@ -13,7 +13,6 @@ from scipy.optimize import brentq
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
-from statmech_attention.theory.descent import energies
 from statmech_attention.theory.prepared import prepared
 
 # The problem most tests share, so that it is compiled once: six examples, four paths, five features.
@@ -91,28 +90,6 @@ def test_one_path_and_one_example_solve_a_scalar_equation(width, label, temperat
 
 
 # The ways to solve agree with each other.
-
-
-def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch):
-    rng, heads = np.random.default_rng(6), (2, sma.SkipHeads(1), sma.Outputs(2))
-    problem = rng.normal(size=(9, 4, 4)), rng.normal(size=(9, 2))
-    used, product = [], energies._between_paths
-
-    def watched(one, other):
-        used.append(other.dtype)
-        return product(one, other)
-
-    def solved(largest_double):
-        monkeypatch.setattr(energies, "_LARGEST_INPUTS", largest_double)
-        jax.clear_caches()
-        used.clear()
-        return sma.solve(sma.Problem(*problem, layers=heads, width=5.0, temperature=0.1), method="products"), set(used)
-
-    monkeypatch.setattr(energies, "_between_paths", watched)
-    (double, one), (single, other) = solved(2**24), solved(0)
-    jax.clear_caches()
-    assert one == {jnp.dtype("float64")} and other == {jnp.dtype("float64"), jnp.dtype("float32")}
-    np.testing.assert_allclose(single.order_parameter, double.order_parameter, rtol=0, atol=1e-7)
 
 
 def test_inputs_with_fewer_directions_than_features_lose_nothing(chains):

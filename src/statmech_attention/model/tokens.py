@@ -101,6 +101,20 @@ class TokenInputs:
         groups = tuple(group._replace(maps=of_smaller(group.maps)) for group in self.groups)
         return replace(self, chain=smaller, groups=groups)
 
+    def without_head(self, layer: int, head: int) -> "TokenInputs":
+        """The inputs of the network in which the values of a head of this layer are zero."""
+        kind = self.chain.layers[layer]
+        branch = kind.branch_heads.index(head)
+        if not one_value_matrix_per_head(kind):
+            raise ValueError(f"layers: wanted one value matrix per head, got {kind}.")
+
+        def silenced(maps):
+            changed = maps[layer].copy()
+            changed[:, branch] = 0.0
+            return (*maps[:layer], changed, *maps[layer + 1 :])
+
+        return replace(self, groups=tuple(group._replace(maps=silenced(group.maps)) for group in self.groups))
+
     def per_example(self, rows: Float[np.ndarray, "rows *columns"]) -> Float[np.ndarray, "examples *columns"]:
         """Sums over the tokens of every example, in the order in which the examples were given."""
         return np.add.reduceat(rows, self.starts, axis=0)[np.argsort(self.order)]

@@ -1,4 +1,4 @@
-"""Networks fitted to some examples, whose heads get scores: by the saddle point along paths, or without paths."""
+"""Networks fitted to some examples, whose heads get scores: along paths, or on tokens at a finite or infinite width."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,8 +9,9 @@ from jaxtyping import Float
 from statmech_attention import checks
 from statmech_attention.model import AttentionedInputs
 from statmech_attention.pruning.features import fitted_features
-from statmech_attention.pruning.gates import head_kernels, head_worth, scale_and_temperature
+from statmech_attention.pruning.gates import head_kernels, kernel_worth, scale_and_temperature
 from statmech_attention.pruning.heads import keep_heads
+from statmech_attention.pruning.worth import head_worth
 from statmech_attention.theory import Problem, Solution, log_evidence, solve, solve_sweep
 from statmech_attention.theory.kernels.of_paths import DEFINITIONS, head_scores
 from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
@@ -18,6 +19,7 @@ from statmech_attention.theory.kernels.regression import Regression
 from statmech_attention.theory.problem import inputs_of
 from statmech_attention.theory.solution import raise_unless_converged
 
+WORTHS = ("derivative", "removal")
 TEMPERATURES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 _TOLERANCE = 1e-5  # of the action's gradient: scores of real heads were right to seven digits then
 
@@ -34,10 +36,10 @@ class Fitted(NamedTuple):
 Fit = Callable[..., Fitted]
 
 
-def along_paths(problem: Problem, directions: int, definition: str) -> Fit:
-    """Fits at the saddle point, on principal components; scores are those of its order parameter."""
+def along_paths(problem: Problem, components: int, definition: str) -> Fit:
+    """Fits at the saddle point, on principal components; scores are those of its order parameter, or heads' worth."""
     labels = np.asarray(problem.labels)
-    checks.choice("definition", definition, DEFINITIONS)
+    checks.choice("definition", definition, (*DEFINITIONS, *WORTHS))
 
     def fit(train, kept=None) -> Fitted:
         network = problem.attentioned if kept is None else keep_heads(problem.attentioned, kept)
@@ -46,10 +48,12 @@ def along_paths(problem: Problem, directions: int, definition: str) -> Fit:
             return AttentionedInputs(network.values[examples], network.layers)
 
         _, paths, width = network.values.shape
-        features = fitted_features(seen(train), min(directions, width, len(train) * paths - 1))
+        features = fitted_features(seen(train), min(components, width, len(train) * paths - 1))
         solution = _solved(problem.replace(attentioned=features.of(seen(train)), labels=labels[train]))
 
         def scores():
+            if definition in WORTHS:
+                return _worth(solution, definition)
             options = {"layers": network.layers, "definition": definition}
             return np.asarray(head_scores(solution.order_parameter, **options))
 
@@ -73,9 +77,37 @@ def _solved(problem: Problem) -> Solution:
     return best
 
 
-def without_paths(problem: Problem, definition: str) -> Fit:
-    """Fits of the kernel of infinite width, its scale by the evidence; scores are what heads are worth to it."""
-    by_removal = checks.choice("definition", definition, ("derivative", "removal")) == "removal"
+def _worth(solution: Solution, definition: str) -> Float[np.ndarray, " heads"]:
+    worth = head_worth(solution, removal=definition == "removal")
+    return worth.slopes if worth.losses is None else worth.losses
+
+
+def on_tokens(problem: Problem, definition: str) -> Fit:
+    """Fits at a finite width, with scale and temperature of the kernel of infinite width; scores are heads' worth."""
+    checks.choice("definition", definition, WORTHS)
+    inputs, labels = inputs_of(problem), np.asarray(problem.labels)
+
+    def fit(train, kept=None) -> Fitted:
+        network = (inputs if kept is None else keep_heads(inputs, kept)).take(train)
+        kernel = kernel_of_tokens(network, network, problem.variance)
+        targets = labels[train].reshape(len(train), -1)
+        scale, temperature = scale_and_temperature(kernel, targets, problem.temperature)
+        variance = (scale * problem.variance[0], *problem.variance[1:])
+        numbers: Any = {"width": problem.width, "temperature": temperature, "variance": variance}
+        solution = solve(Problem(network, labels[train], **numbers), throw=False)
+
+        def outputs(test):
+            others = (inputs if kept is None else keep_heads(inputs, kept)).take(test)
+            return np.asarray(solution.predict(others).mean)
+
+        return Fitted(temperature, lambda: _worth(solution, definition), outputs)
+
+    return fit
+
+
+def at_infinite_width(problem: Problem, definition: str) -> Fit:
+    """Fits of the kernel of infinite width on tokens, its scale by the evidence; scores are heads' worth to it."""
+    by_removal = checks.choice("definition", definition, WORTHS) == "removal"
     inputs, labels = inputs_of(problem), np.asarray(problem.labels)
     whole = kernel_of_tokens(inputs, inputs, problem.variance)
     heads = head_kernels(inputs, inputs, variance=problem.variance)
@@ -89,7 +121,7 @@ def without_paths(problem: Problem, definition: str) -> Fit:
         scale, temperature = scale_and_temperature(known, targets.reshape(len(train), -1), problem.temperature)
 
         def scores():
-            worth = head_worth(scale * known, scale * heads[:, *within], targets, temperature=temperature)
+            worth = kernel_worth(scale * known, scale * heads[:, *within], targets, temperature=temperature)
             return worth.losses if by_removal else worth.slopes
 
         def outputs(test):

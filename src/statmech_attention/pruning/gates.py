@@ -18,14 +18,15 @@ from jaxtyping import Float
 from statmech_attention import checks
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.theory.kernels.of_paths import check_semi_definite
 from statmech_attention.theory.kernels.of_tokens import check_alike, infinite_width, layer_step, mapped, transposed
 from statmech_attention.theory.kernels.regression import Regression
 
 _NOISE = np.geomspace(1e-4, 1e2, 121)  # T over the kernel's mean
 
 
-class HeadWorth(NamedTuple):
-    r"""What every head is worth, counted through the network from the first layer up.
+class KernelWorth(NamedTuple):
+    r"""What every head is worth to a kernel, counted through the network from the first layer up.
 
     The slope is no removal where a layer has few heads, since the evidence is not linear in $K$.
 
@@ -49,7 +50,7 @@ def head_kernels(
 
     Args:
         inputs, others: from `token_inputs`, of the same chain.
-        variance: as in `kernel_without_paths`.
+        variance: as in `kernel`.
 
     Raises:
         ValueError: layers whose value matrices are not one for every head.
@@ -95,29 +96,45 @@ def _head_terms(rows, others, place: int, seeds: slice, gram, adjoint) -> Float[
     return slopes
 
 
-def head_worth(
+def kernel_worth(
     kernel: Float[np.ndarray, "examples examples"],
     heads: Float[np.ndarray, "heads examples examples"],
     labels: ArrayLike,
     *,
     temperature: float | None = None,
-) -> HeadWorth:
+) -> KernelWorth:
     r"""Derivative of $\ln p(Y)$ in the gate of every head, and what is lost without the head.
 
     Args:
-        kernel: $K$ of infinite width, from `kernel_without_paths`.
+        kernel: $K$ of infinite width, from `kernel`; of one of several outputs.
         heads: from `head_kernels`, with the same variance.
         labels: $Y$, `(examples,)` or `(examples, outputs)`.
         temperature: $T$; by default scale and temperature are those of the largest evidence. At
             another scale most of a head's worth is that it makes the kernel larger.
     """
+    kernel, heads = _checked_kernels(kernel, heads)
+    if temperature is not None:
+        temperature = checks.positive("temperature", temperature)
     targets = np.asarray(checks.labels(labels, len(kernel), axes=np.shape(labels)[1:]), float).reshape(len(kernel), -1)
     scale, temperature = scale_and_temperature(kernel, targets, temperature)
     whole = Regression.of(scale * kernel, temperature, targets)
     solved, inverse = np.asarray(whole.solve(targets)), np.asarray(whole.solve(np.eye(len(kernel))))
     slopes = 0.5 * scale * np.einsum("hpq,pq->h", heads, solved @ solved.T - targets.shape[1] * inverse)
     without = [float(Regression.of(scale * (kernel - head), temperature, targets).nats) for head in heads]
-    return HeadWorth(slopes, 0.5 * (np.array(without) - float(whole.nats)), scale, temperature)
+    return KernelWorth(slopes, 0.5 * (np.array(without) - float(whole.nats)), scale, temperature)
+
+
+def _checked_kernels(kernel, heads):
+    """Validate a kernel and its derivatives in the gates of heads."""
+    kernel = np.asarray(checks.array("kernel", kernel, "examples examples", double=True))
+    heads = np.asarray(checks.array("heads", heads, "heads examples examples", double=True)) if len(heads) else heads
+    for name, shape in (("kernel", kernel.shape), ("heads", np.shape(heads)[1:])):
+        if shape != 2 * (len(kernel),):
+            raise ValueError(f"{name}: wanted {len(kernel)} x {len(kernel)} examples, got {shape}.")
+    check_semi_definite("kernel", kernel)
+    if not kernel.any():
+        raise ValueError("kernel: wanted an entry other than zero, got none.")
+    return kernel, heads
 
 
 def scale_and_temperature(kernel, targets, temperature: float | None) -> tuple[float, float]:

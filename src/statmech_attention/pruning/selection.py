@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from statmech_attention import checks
 from statmech_attention.model import TokenInputs
-from statmech_attention.pruning.fits import along_paths, without_paths
+from statmech_attention.pruning.fits import Fit, along_paths, at_infinite_width, on_tokens
 from statmech_attention.pruning.heads import removal_order
 from statmech_attention.theory import Problem
 from statmech_attention.theory.kernels.regression import Estimate, hit
@@ -21,7 +21,8 @@ class SelectedHeads(NamedTuple):
     Attributes:
         kept: their numbers, counted through the network as in `head_indices`, the highest score
             first.
-        scores: of all heads, the largest 1.
+        scores: of all heads, over the largest size of one. Where none is positive no head helps, and those
+            that harm least are kept.
         accuracy: with the heads kept and values refitted, on examples used neither to choose nor to
             fit.
         accuracy_of_all: the same with all heads.
@@ -45,7 +46,7 @@ def select_heads(
     problem: Problem,
     *,
     keep: int,
-    directions: int = 64,
+    components: int | None = None,
     folds: int = 4,
     seed: int = 0,
     definition: str | None = None,
@@ -58,8 +59,8 @@ def select_heads(
     examples; the accuracy is estimated by cross-validation, with temperature, heads, features and
     values chosen and fitted on the other folds.
 
-    Of a problem of `token_inputs` a head's score is what it is worth to the kernel of infinite width,
-    see `head_worth`; scale and, unless it is given, temperature are those of the largest evidence.
+    On `token_inputs` a head's score is what it is worth, see `head_worth`, at the width of the problem or, without
+    one, at infinite width; scale and, unless it is given, temperature are those of the largest evidence there.
 
     Where the action has several minima, all of this is of the one on the prior's branch, that of
     `solve`; `minima` tells whether another is lower.
@@ -71,12 +72,12 @@ def select_heads(
             with the attention `(examples, heads, keys)` of the token read out. Labels are +1 or -1,
             or `(examples, outputs)`, the largest of an example for its class. Tokens need no width.
         keep: number of heads to keep, of all layers together.
-        directions: $N_0$, number of features, or as many as there are.
+        components: along paths $N_0$, number of features, or as many as there are; 64 by default.
         folds: number of folds, each with equal shares of the classes.
         seed: of the folds.
         definition: of the score. With paths as in `head_scores`, but by default "both": where values
-            are learned again, it is the one that was tried (the book's page on the encoder). Of
-            tokens "derivative", the default, or "removal", the evidence lost without the head.
+            are learned again, it is the one that was tried (the book's page on the encoder). Everywhere
+            "derivative", the default on tokens, or "removal", the evidence lost without the head.
 
     Raises:
         ValueError: labels of one class.
@@ -90,11 +91,8 @@ def select_heads(
     problem = need_problem(problem, *(() if tokens else ("width",)), tokens=tokens)
     classes, heads = _classes(problem), problem.attentioned.chain.heads
     keep = checks.whole("keep", keep, most=sum(heads))
-    directions, folds = checks.whole("directions", directions), checks.whole("folds", folds, 2, len(classes) // 2)
-    if tokens:
-        fit = without_paths(problem, definition or "derivative")
-    else:
-        fit = along_paths(problem, directions, definition or "both")
+    folds = checks.whole("folds", folds, 2, len(classes) // 2)
+    fit = _fit(problem, tokens, components, definition)
     place = _folds(classes, folds, np.random.default_rng(checks.whole("seed", seed, 0)))
     outputs, times = np.zeros((2, *problem.labels.shape)), np.zeros(sum(heads))
     for fold in range(folds):
@@ -107,11 +105,22 @@ def select_heads(
     hits = hit(outputs, np.asarray(problem.labels))
     few, every, apart = map(_mean, (*hits, hits[0] - hits[1]))
     whole = fit(np.arange(len(classes)))
-    worth = whole.scores()
-    scores = worth / worth.max()
+    scores = whole.scores()
     kept = _kept(scores, keep, problem.layers)
+    scores = scores / (np.abs(scores).max() or 1.0)
     majority = float(np.bincount(classes).max() / len(classes))
     return SelectedHeads(kept, scores, few, every, apart, majority, times, whole.temperature)
+
+
+def _fit(problem: Problem, tokens: bool, components: int | None, definition: str | None) -> Fit:
+    """How networks are fitted and heads scored."""
+    if not tokens:
+        components = 64 if components is None else checks.whole("components", components)
+        return along_paths(problem, components, definition or "both")
+    if components is not None:
+        raise ValueError("components: wanted along paths alone, where features are principal components. Leave it out.")
+    finite = problem.width is not None and np.isfinite(float(problem.architecture.unit))
+    return (on_tokens if finite else at_infinite_width)(problem, definition or "derivative")
 
 
 def _kept(scores, keep: int, layers) -> Int[np.ndarray, " kept"]:
