@@ -27,10 +27,12 @@ from statmech_attention.model import (
 )
 from statmech_attention.records import load, save
 from statmech_attention.theory import (
+    LogisticLabels,
     NotConverged,
     Outcome,
     Problem,
     Solution,
+    WeightedLabels,
     accuracy,
     head_scores,
     kernel,
@@ -44,8 +46,8 @@ from statmech_attention.theory import (
 
 __version__ = _version()
 
-__all__ = ["AttentionedInputs", "Heads", "Linear", "NotConverged", "Outcome", "Outputs", "Problem"]
-__all__ += ["SkipHeads", "Solution", "TokenInputs", "accuracy", "attention_from_products"]
+__all__ = ["AttentionedInputs", "Heads", "Linear", "LogisticLabels", "NotConverged", "Outcome", "Outputs", "Problem"]
+__all__ += ["SkipHeads", "Solution", "TokenInputs", "WeightedLabels", "accuracy", "attention_from_products"]
 __all__ += ["attention_from_queries_and_keys", "attention_from_torch", "attention_from_transformers"]
 __all__ += ["attentioned_inputs", "enable_x64", "forward", "head_scores", "kernel", "kernel_regression"]
 __all__ += ["layers", "load", "log_evidence", "maximise_evidence", "minima", "model"]

@@ -50,6 +50,8 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
     if not isinstance(thing, Problem | Solution):
         raise ValueError(f"save: wanted one Problem or Solution, got {type(thing).__name__}. Save each by itself.")
     problem = thing if isinstance(thing, Problem) else thing.problem
+    if problem.energy is not None:
+        raise ValueError("save: wanted a problem with noise of one variance, got an energy of its own. Keep it apart.")
     batch = tuple(f"batch_{axis + 1}" for axis in range(thing.excess.ndim)) if isinstance(thing, Solution) else ()
     variables = _of_problem(problem, batch)
     if isinstance(thing, Solution):
@@ -126,7 +128,7 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution:
         inputs = tokens_of_arrays(arrays, Chain.of(layers))
     else:
         inputs = AttentionedInputs(jnp.asarray(dataset["attentioned"].values), layers)
-    parts = {"attentioned": inputs, "labels": jnp.asarray(dataset["labels"].values)} | numbers
+    parts = {"attentioned": inputs, "labels": jnp.asarray(dataset["labels"].values), "energy": None} | numbers
     problem = object.__new__(Problem).unchecked(**parts)
     if "outcome" in dataset:
         return _solution(dataset, arrays, problem)

@@ -19,8 +19,9 @@ from tqdm import tqdm
 from statmech_attention import checks
 from statmech_attention.installed import watched
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.kernels.of_paths import inputs_like
+from statmech_attention.theory.kernels.of_tokens import check_alike
 from statmech_attention.theory.problem import Problem, need_problem
 
 _BLOCK = 50  # draws between two looks at the progress bar
@@ -59,11 +60,19 @@ class SamplerSettings:
         checks.choice("method", self.method, ("auto", "parallel", "vectorized"))
 
 
-def checked(problem, test, key) -> tuple[Problem, AttentionedInputs | None]:
+def checked(problem, test, key, tokens: bool | None = False) -> tuple[Problem, Any]:
     """The problem and test inputs that fit it, or None; widths are not yet looked at."""
     checks.key("key", key)
-    problem = need_problem(problem, "width", "temperature")
-    return problem, None if test is None else inputs_like("test", test, problem.attentioned)
+    problem = need_problem(problem, "width", "temperature", tokens=tokens)
+    if problem.energy is not None and not problem.energy.gaussian:
+        raise ValueError("energy: wanted Gaussian noise, given which labels are exact, got another. Sample without it.")
+    if test is None:
+        return problem, None
+    inputs: Any = problem.attentioned
+    if not isinstance(inputs, TokenInputs):
+        return problem, inputs_like("test", test, inputs)
+    check_alike(inputs, test, "test")
+    return problem, test
 
 
 def whole_widths(architecture: Architecture) -> tuple[int, ...]:

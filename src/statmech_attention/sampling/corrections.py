@@ -21,11 +21,13 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import map_factorisations, quick_jit
-from statmech_attention.model import AttentionedInputs
+from statmech_attention.model import AttentionedInputs, TokenInputs
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
+from statmech_attention.sampling._tokens import output_on_tokens
 from statmech_attention.theory import Prediction, Solution
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.kernels.of_paths import inputs_like
+from statmech_attention.theory.kernels.of_tokens import check_alike
 from statmech_attention.theory.levels.levels import differentiated, entries, order_one
 from statmech_attention.theory.levels.paths import full_rank
 from statmech_attention.theory.prepared import all_pairs
@@ -35,7 +37,7 @@ class Corrected(NamedTuple):
     """The saddle point to the next order in $1/N$.
 
     Attributes:
-        order_parameters: $E[U^{(1)}], .., E[U^{(L+1)}]$, the last a scalar.
+        order_parameters: $E[U^{(1)}], .., E[U^{(L+1)}]$, the last a scalar; none on tokens.
         prediction: mean and variance of the output on the test inputs, or None without them.
     """
 
@@ -43,11 +45,11 @@ class Corrected(NamedTuple):
     prediction: Any
 
 
-def corrected(solution: Solution, *, test: AttentionedInputs | ArrayLike | None = None) -> Corrected:
+def corrected(solution: Solution, *, test: AttentionedInputs | TokenInputs | ArrayLike | None = None) -> Corrected:
     r"""$E[U] = U^* + \frac1N U_1$, $\langle f \rangle = f^* + \frac1N f_1$: the saddle point with its first correction.
 
     The variance of the output is right to order $1/N$, too: (30) with its correction, and the
-    contribution of the fluctuations of $U$, $\mathrm{tr}(C f' f'^\top)$.
+    contribution of the fluctuations of $U$, $\mathrm{tr}(C f' f'^\top)$. On tokens the directions are held.
 
     Args:
         solution: a saddle point at finite width, not a batch.
@@ -58,23 +60,36 @@ def corrected(solution: Solution, *, test: AttentionedInputs | ArrayLike | None 
 
     Source: ours; the expansion is Laplace's, see Tierney and Kadane (1986).
     """
-    if solution.action.ndim:
+    if solution.excess.ndim:
         raise ValueError("solution: wanted a single solution, got a batch. Take one of them, as in solution[0].")
     problem = solution.problem
     if not all(map(math.isfinite, problem.width)):
         raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
-    inputs, architecture = problem.attentioned, problem.architecture
-    action = Action.of(all_pairs(problem), architecture, full_rank(architecture))
-    test = None if test is None else inputs_like("test", test, inputs)
-    kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
-    result = _corrected(solution.point, action, kernels)
+    inputs: Any = problem.attentioned
+    architecture, kernels = problem.architecture, None
+    new: Any = test
+    outputs: Any = None
+    if solution.directions is not None:
+        action = solution.landscape
+        if test is not None:
+            check_alike(inputs, new, "test")
+            outputs = output_on_tokens(solution, new)
+    else:
+        action = Action.of(all_pairs(problem), architecture, full_rank(architecture))
+        if test is not None:
+            kernels, outputs = cross_kernels(inputs, inputs_like("test", test, inputs), problem.variance), _along_paths
+    result = _corrected(solution.point, action, kernels, outputs)
     if test is None:
         return result
     return result._replace(prediction=Prediction(*(by_output(values, inputs) for values in result.prediction)))
 
 
-@quick_jit()
-def _corrected(point, action: Action, kernels: CrossKernels | None) -> Corrected:
+def _along_paths(point, action: Action, kernels: CrossKernels) -> Prediction:
+    return output(action.overlap(point), action.energy, kernels)
+
+
+@quick_jit(static=("outputs",))
+def _corrected(point, action: Action, kernels: CrossKernels | None, outputs) -> Corrected:
     slope = jax.grad(action.half)
 
     def newton(point, _):
@@ -93,7 +108,8 @@ def _corrected(point, action: Action, kernels: CrossKernels | None) -> Corrected
 
     def observed(p):
         overlaps = action.levels.order_parameters(entries(p, action.levels))
-        return overlaps, None if kernels is None else output(overlaps[0], action.energy, kernels)
+        known = () if kernels is None else (kernels,)
+        return overlaps, None if outputs is None else outputs(p, action, *known)
 
     value, drift = jax.jvp(observed, (point,), (shift,))
     slopes, curvatures = map_factorisations(

@@ -102,7 +102,7 @@ def dataset(
         name: (("chain", "draw", *_axes(name, values.ndim - 2, sampled)), values) for name, values in sampled.items()
     }
     variables["diverging"] = (("chain", "draw"), sampled["diverging"] > 0)  # counted over the iterations of a draw
-    chains, draws = sampled["order_parameter"].shape[:2]
+    chains, draws = sampled["lp"].shape[:2]
     result = xr.Dataset(variables, {"chain": np.arange(chains), "draw": np.arange(draws)})
     numbers = {"width": list(architecture.widths), "temperature": temperature, "variance": list(architecture.variances)}
     result = result.assign_attrs(sampler=sampler, **numbers, **about)
@@ -122,6 +122,7 @@ def _axes(name: str, count: int, names) -> tuple[str, ...]:
     known = {
         "order_parameter": (f"path{suffix}", f"other_path{suffix}"),
         "head_order_parameter": (f"head{suffix}", f"partial_path{suffix}", f"other_partial_path{suffix}"),
+        "kernel": ("row", "other_row"),
         "output": ("example", "unit"),
         "output_variance": ("example", "unit"),
         "projection": ("width_1", "feature"),
@@ -135,7 +136,7 @@ def _axes(name: str, count: int, names) -> tuple[str, ...]:
 def _diagnosed(draws: xr.Dataset, warn: bool) -> xr.Dataset:
     """The Dataset, and a warning where `r_hat` or `effective_size` of order parameter or output are bad."""
     problems = []
-    for name in ("order_parameter", "output"):
+    for name in ("order_parameter", "kernel", "output"):
         if name not in draws:
             continue
         values = draws[name].values

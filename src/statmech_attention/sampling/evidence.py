@@ -6,7 +6,8 @@ posterior means than a Markov chain.
 
 import math
 import warnings
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,19 +22,21 @@ from threadpoolctl import threadpool_limits
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.compiling import map_factorisations
-from statmech_attention.model import AttentionedInputs
+from statmech_attention.model import AttentionedInputs, TokenInputs
 from statmech_attention.sampling._annealing import annealed
 from statmech_attention.sampling._bartlett import bartlett, prior_constant, prior_points
 from statmech_attention.sampling._chains import checked, whole_widths
 from statmech_attention.sampling._density import Laplace, Posterior, posterior_density
 from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
+from statmech_attention.sampling._tokens import density_on_tokens, output_on_tokens
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.kernels.regression import Estimate
 from statmech_attention.theory.levels.levels import Levels, excess_entropy, order_one
 from statmech_attention.theory.levels.paths import full_rank
+from statmech_attention.theory.saddle_point import no_directions
 
 _REPLICATES = 16
 PER_PRIOR_POINT = 4  # points around a mode for each one of the prior
@@ -48,7 +51,7 @@ class Importance(NamedTuple):
 
     Attributes:
         log_evidence: $\ln p(Y)$, $Y$ with independent noise of variance $T$.
-        order_parameter: $E[U]$.
+        order_parameter: $E[U]$; None on tokens.
         output: $\langle f \rangle$ on the test inputs, or None without them.
         effective_size: $(\sum w)^2 / \sum w^2$; below 400 averages are unreliable. One that falls
             with more points hints at a mode that was missed, and proves none. Of annealed points it
@@ -61,7 +64,7 @@ class Importance(NamedTuple):
     """
 
     log_evidence: Estimate
-    order_parameter: Estimate
+    order_parameter: Estimate | None
     output: Estimate | None
     effective_size: float
     modes: int
@@ -75,7 +78,9 @@ def importance(
     *,
     key: Key,
     points: int = 512,
-    test: AttentionedInputs | ArrayLike | None = None,
+    test: AttentionedInputs | TokenInputs | ArrayLike | None = None,
+    directions: int | None = None,
+    settle: float | None = None,
     anneal: bool = True,
     warn: bool = True,
 ) -> Importance:
@@ -93,12 +98,16 @@ def importance(
     one. Points miss parts of the posterior and never add any: where the two differ by more than
     three errors, the larger evidence is returned.
 
+    On tokens the points lie in the directions of the lowest minimum, and the rest of every level is at its prior:
+    with all directions this is exact. They must be fewer than neurons. There is no order parameter.
+
     Args:
-        problem: a `Problem` with a temperature and whole widths of at least 1.
+        problem: a `Problem` with a temperature and, along paths, whole widths of at least 1.
         key: a JAX random key.
         points: pairs of points around each mode on each of the 16 sequences, a power of two, at
             least 4.
         test: test inputs, in the form of the training inputs.
+        directions, settle: on tokens, as in `solve`.
         anneal: anneal the points of such a narrow network.
         warn: warn of a small effective size.
 
@@ -107,15 +116,24 @@ def importance(
     """
     if checks.whole("points", points, PER_PRIOR_POINT) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two, as in 512, got {points!r}.")
-    problem, test = checked(problem, test, key)
-    inputs, factors = problem.attentioned, bartlett(problem.architecture)
-    kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
-    density, known = posterior_density(problem, factors), minima(problem)
-    gaussians = gaussians_at_modes(problem, density, known)
+    new: Any
+    problem, new = checked(problem, test, key, tokens=None)
+    inputs, kernels, narrow = problem.attentioned, None, False
+    if isinstance(inputs, TokenInputs):
+        lowest, density, gaussians = density_on_tokens(problem, directions, settle)
+        factors = density.action.levels
+        observe = partial(_on_tokens, output=None if new is None else output_on_tokens(lowest, new))
+    else:
+        no_directions(directions=directions, settle=settle)
+        factors = bartlett(problem.architecture)
+        kernels = None if new is None else cross_kernels(inputs, new, problem.variance)
+        density, known = posterior_density(problem, factors), minima(problem)
+        lowest, gaussians = known[0], gaussians_at_modes(problem, density, known)
+        narrow = factors.ranks != full_rank(problem.architecture).ranks
+        observe = _along_paths
     constant = prior_constant(problem.architecture.stage_widths, factors)
-    narrow = factors.ranks != full_rank(problem.architecture).ranks
     with threadpool_limits(1, user_api="blas"):  # small factorisations, one after another: threads only wait
-        averages = _around_modes(key, int(points), problem, density, gaussians, kernels, constant)
+        averages = _around_modes(key, int(points), problem, density, gaussians, (observe, kernels), constant)
         if anneal and narrow and averages.size < SMALLEST_EFFECTIVE_SIZE:
             averages = _better(averages, _from_prior(key, int(points), problem, density.action.energy, kernels))
     if averages.size < SMALLEST_EFFECTIVE_SIZE and warn:
@@ -126,12 +144,12 @@ def importance(
     laplace = float(logsumexp(gaussians.logdet - gaussians.potential)) + factors.coordinates * _HALF_LOG_2_PI
     return Importance(
         Estimate(averages.log_evidence - norm, averages.error),
-        _mean(averages.sums, "order_parameter"),
-        None if kernels is None else Estimate(*(by_output(part, inputs) for part in _mean(averages.sums, "output"))),
+        _mean(averages.sums, "order_parameter") if "order_parameter" in averages.sums else None,
+        None if test is None else Estimate(*(by_output(part, inputs) for part in _mean(averages.sums, "output"))),
         averages.size,
         len(gaussians.mode),
         laplace - constant - norm,
-        float(log_evidence(known[0])),
+        float(log_evidence(lowest)),
         averages.annealed,
     )
 
@@ -146,12 +164,13 @@ class _Averages(NamedTuple):
     annealed: bool
 
 
-def _around_modes(key, points: int, problem: Problem, density: Posterior, gaussians: Laplace, kernels, constant):
+def _around_modes(key, points: int, problem: Problem, density: Posterior, gaussians: Laplace, observed, constant):
     """Averages over points around all modes and of the prior."""
     factors = density.action.levels
     degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
     proposals = _proposed_points(key, points, degrees, widths, factors)
-    weighted = _weighted(proposals, density.action, gaussians, kernels, degrees, constant)
+    observe, kernels = observed
+    weighted = _weighted(proposals, density.action, gaussians, kernels, degrees, constant, observe)
     largest, sums = jax.tree.map(np.asarray, weighted)
     scale, sums = _in_one_unit(largest, sums)
     drawn = 2 * _REPLICATES * (len(gaussians.mode) * points + points // PER_PRIOR_POINT)
@@ -201,8 +220,20 @@ def _proposed_points(
     return jnp.asarray(np.concatenate([spread, -spread], axis=1)), jnp.asarray(prior)
 
 
-@jax.jit
-def _weighted(proposals, action: Action, gaussians: Laplace, kernels: CrossKernels | None, degrees, constant):
+def _along_paths(point, action: Action, kernels: CrossKernels | None) -> dict:
+    """What is averaged over points along paths."""
+    overlap = action.overlap(point)
+    observed = {"order_parameter": overlap}
+    return observed if kernels is None else observed | {"output": output(overlap, action.energy, kernels).mean}
+
+
+def _on_tokens(point, action: Action, _, output) -> dict:
+    """What is averaged over points on tokens."""
+    return {} if output is None else {"output": output(point, action).mean}
+
+
+@partial(jax.jit, static_argnames="observe")
+def _weighted(proposals, action: Action, gaussians: Laplace, kernels: CrossKernels | None, degrees, constant, observe):
     """By sequence the largest weight's logarithm, and means in its units: of weights, squares, weighted values."""
     modes, size = gaussians.mode.shape
     log_t = gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi)
@@ -215,11 +246,8 @@ def _weighted(proposals, action: Action, gaussians: Laplace, kernels: CrossKerne
         chain = 0.5 * excess_entropy(point, action.widths, action.levels) + order_one(point, action.levels)
         mixture = jnp.append(jnp.log(PER_PRIOR_POINT / parts) + near, -jnp.log(parts) - chain - constant)
         proposed = logsumexp(mixture)
-        overlap = action.overlap(point)
-        observed = {"order_parameter": overlap}
-        if kernels is not None:
-            observed["output"] = output(overlap, action.energy, kernels).mean
-        return -chain - 0.5 * action.energy.held(overlap) - proposed, observed
+        nats = 0.5 * action.energy.held(action.overlap(point))
+        return -chain - nats - proposed, observe(point, action, kernels)
 
     def sequence(points):
         whites, prior = points

@@ -10,7 +10,8 @@ numbers, as many as effective weights, and on a ladder from the prior to the pos
 """
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,7 +20,7 @@ from jax.typing import ArrayLike
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.model import AttentionedInputs
+from statmech_attention.model import AttentionedInputs, TokenInputs
 from statmech_attention.sampling._bartlett import bartlett, normal_count, order_parameters_of_normals
 from statmech_attention.sampling._chains import SamplerSettings, checked, run, whole_widths, with_warmup
 from statmech_attention.sampling._density import Laplace, posterior_density
@@ -27,19 +28,23 @@ from statmech_attention.sampling._hamiltonian import hamiltonian
 from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
 from statmech_attention.sampling._tempering import tempering
+from statmech_attention.sampling._tokens import density_on_tokens, output_on_tokens
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem
 from statmech_attention.theory.descent.energies import PairEnergy
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.levels.paths import order_parameters as order_parameters_at
 from statmech_attention.theory.prepared import all_pairs
+from statmech_attention.theory.saddle_point import no_directions
 
 
 def posterior(
     problem: Problem,
     *,
     key: Key,
-    test: AttentionedInputs | ArrayLike | None = None,
+    test: AttentionedInputs | TokenInputs | ArrayLike | None = None,
+    directions: int | None = None,
+    settle: float | None = None,
     settings: SamplerSettings = SamplerSettings(),  # noqa: B008
 ) -> xr.Dataset:
     r"""Draws from the posterior of the order parameters,
@@ -52,11 +57,15 @@ def posterior(
     Where the density has several modes (see `minima`), chains start from them in turn, the heaviest
     first, and R-hat tells whether they cross. If they do not, `importance` weighs the modes.
 
+    On tokens it is the posterior in the directions of the lowest minimum, as in `importance`; in place of
+    `order_parameter` a draw has `kernel`, $K$ of all pairs (example, output) in training.
+
     Args:
-        problem: a `Problem` with a temperature and whole widths of at least 1.
+        problem: a `Problem` with a temperature and, along paths, whole widths of at least 1.
         key: a JAX random key.
         test: test inputs, in the form of the training inputs; the result then has their outputs
             given the draws.
+        directions, settle: on tokens, as in `solve`.
         settings: numbers of draws and chains, and options: `SamplerSettings`.
 
     Returns:
@@ -70,15 +79,27 @@ def posterior(
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024),
     equation (11).
     """
-    problem, test = checked(problem, test, key)
-    factors, settings = bartlett(problem.architecture), with_warmup(settings, 300)
-    density = posterior_density(problem, factors)
-    gaussians = gaussians_at_modes(problem, density)
+    new: Any
+    record: Any
+    problem, new = checked(problem, test, key, tokens=None)
+    settings, tokens = with_warmup(settings, 300), isinstance(problem.attentioned, TokenInputs)
+    if tokens:
+        lowest, density, gaussians = density_on_tokens(problem, directions, settle)
+        record = partial(_record_on_tokens, output=None if new is None else output_on_tokens(lowest, new))
+    else:
+        no_directions(directions=directions, settle=settle)
+        density, record = posterior_density(problem, bartlett(problem.architecture)), _record
+        gaussians = gaussians_at_modes(problem, density)
     gaussian, modes = jax.tree.map(lambda leaf: leaf[0], gaussians), len(gaussians.mode)
     ends = np.linalg.solve(gaussian.root, (gaussians.mode - gaussian.mode).T).T
     starts = ends[np.arange(settings.chains) % modes]
-    draws = run(hamiltonian(_whitened, _record), ((density.action, gaussian), settings.warmup), starts, key, settings)
-    return _dataset(draws, "order parameters", density.action.energy, problem, test, settings, modes=modes)
+    draws = run(hamiltonian(_whitened, record), ((density.action, gaussian), settings.warmup), starts, key, settings)
+    if tokens:
+        for name in ("output", "output_variance") if test is not None else ():
+            draws[name] = by_output(draws[name], problem.attentioned)
+        numbers = problem.architecture, problem.temperature, settings.warn
+        return dataset(draws, "order parameters on tokens", *numbers, modes=modes)
+    return _dataset(draws, "order parameters", density.action.energy, problem, new, settings, modes=modes)
 
 
 def _dataset(
@@ -102,6 +123,16 @@ def _record(position, data: tuple[Action, Laplace]) -> dict:
     action, gaussian = data
     overlaps = order_parameters_at(gaussian.mode + gaussian.root @ position, action.levels)
     return named_overlaps(overlaps, action.levels.chain.stages)
+
+
+def _record_on_tokens(position, data: tuple[Action, Laplace], output) -> dict:
+    action, gaussian = data
+    point = gaussian.mode + gaussian.root @ position
+    recorded = {"kernel": action.energy.kernel(action.overlap(point))}
+    if output is None:
+        return recorded
+    mean, variance = output(point, action)
+    return recorded | {"output": mean, "output_variance": variance}
 
 
 _TURN = 0.5 * math.pi  # of a trajectory: under the prior it forgets where it was

@@ -1,6 +1,8 @@
 """The theory at finite width: problem, kernel, action, saddle point, predictor, evidence."""
 
+from statmech_attention.theory.descent.logistic import LogisticLabels
 from statmech_attention.theory.descent.trust_region import Outcome
+from statmech_attention.theory.descent.weighted import WeightedLabels
 from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.functionals import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.hyperparameters import EvidenceMaximum, maximise_evidence
@@ -16,12 +18,14 @@ from statmech_attention.theory.solution import NotConverged, Solution
 __all__ = [
     "EvidenceMaximum",
     "KernelRegression",
+    "LogisticLabels",
     "NotConverged",
     "Outcome",
     "Prediction",
     "Problem",
     "Regression",
     "Solution",
+    "WeightedLabels",
 ]
 __all__ += ["accuracy", "action", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
 __all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "solve", "solve_sweep"]

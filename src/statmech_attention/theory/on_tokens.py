@@ -163,4 +163,4 @@ def followed(known: Solution, problem: Problem, tolerance: float = 1e-8, max_ste
 
 
 def _action(problem: Problem, features: Features) -> Action:
-    return action_of_features(problem.labels, problem.temperature, problem.architecture, features)
+    return action_of_features(problem.labels, problem.temperature, problem.architecture, features, problem.energy)

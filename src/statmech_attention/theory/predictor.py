@@ -72,13 +72,16 @@ def kernel_regression(problem: Problem, order_parameter: ArrayLike) -> KernelReg
     problem = need_problem(problem, "temperature").reduce().padded()  # where the data are known
     order_parameter = check_order_parameter(order_parameter, problem.attentioned.chain.partial_paths[0])
     numbers = order_parameter, problem.temperature, problem.variance[0]
-    return KernelRegression(problem, order_parameter, _factorised(problem.attentioned, problem.labels, *numbers))
+    return KernelRegression(
+        problem, order_parameter, _factorised(problem.attentioned, problem.labels, *numbers, problem.energy)
+    )
 
 
 @quick_jit()
-def _factorised(train, labels, order_parameter, temperature, input_variance) -> Regression:
+def _factorised(train, labels, order_parameter, temperature, input_variance, energy) -> Regression:
     gram = input_variance * flat_kernel(train, train, order_parameter, 1.0)
-    return Regression.of(gram, temperature, labels.reshape(-1))
+    fitted = Regression.of if energy is None else energy.fitted
+    return fitted(gram, temperature, labels.reshape(-1))
 
 
 @quick_jit()

@@ -1,6 +1,7 @@
 """What is solved: rows padded and rotated, pairs of kernels stored or not, the Hessian formed or not."""
 
 from dataclasses import replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +45,7 @@ def action_of_rows(problem: Problem) -> Action:
     return Action.of(feature_energy(problem, problem), problem.architecture, full_rank(problem.architecture))
 
 
-def action_of_features(labels, temperature, architecture: Architecture, features: Features) -> Action:
+def action_of_features(labels, temperature, architecture: Architecture, features: Features, likelihood) -> Action:
     """The action in these features of tokens."""
     levels = FeatureLevels.of(features.maps, architecture)
     spread = jnp.einsum("eia,cd->eciad", features.seen, jnp.eye(levels.outputs))
@@ -52,6 +53,7 @@ def action_of_features(labels, temperature, architecture: Architecture, features
         labels=labels.reshape(-1),
         temperature=jnp.asarray(temperature, float),
         count=jnp.asarray(labels.size, float),
+        likelihood=likelihood,
         inputs=spread.reshape(-1, features.seen.shape[1], levels.rows),
         scale=jnp.asarray(architecture.variances[0], float),
         rest=jnp.asarray(features.rest),
@@ -81,11 +83,11 @@ def all_pairs(problem: Problem) -> PairEnergy:
     return PairEnergy(**_numbers(problem), products=jnp.asarray(products))
 
 
-def _numbers(rows: Problem) -> dict[str, Float[Array, "..."]]:
+def _numbers(rows: Problem) -> dict[str, Any]:
     """Fields that all energies have."""
     count = rows.examples * rows.attentioned.chain.outputs
     numbers = {"temperature": jnp.asarray(rows.temperature, float), "count": jnp.asarray(count, float)}
-    return {"labels": rows.labels.reshape(-1)} | numbers
+    return {"labels": rows.labels.reshape(-1), "likelihood": rows.energy} | numbers
 
 
 @quick_jit()

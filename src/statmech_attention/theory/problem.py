@@ -16,11 +16,12 @@ from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.theory.descent.labels import Labels
 from statmech_attention.theory.kernels.of_paths import kernel_scale
 from statmech_attention.theory.kernels.rotations import padded, triangulated
 
 LARGEST_LABELS = 300.0  # |Y|^2 over tr(K + T): up to 90 renumbered heads never changed a solve, from 500 they did
-_NAMES = ("attentioned", "labels", "width", "temperature", "variance")
+_NAMES = ("attentioned", "labels", "width", "temperature", "variance", "energy")
 _FIELDS = (*_NAMES, "count")
 _WANTED_PATHS = "attentioned_inputs for what needs single paths, got tokens. Take solve_without_paths"
 _EXAMPLES = {"width": "30", "temperature": "0.1"}
@@ -61,6 +62,8 @@ class Problem:
             variances of the weights.
         layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them, as in
             `(2, SkipHeads(2))`.
+        energy: what labels are, if not outputs with noise of one variance: `WeightedLabels`, `LogisticLabels`, or
+            one of your own, see `theory.descent.labels`. Its rows cannot be rotated, so that nothing is reduced.
     """
 
     attentioned: AttentionedInputs  # or TokenInputs, which `need_problem` refuses where paths are needed
@@ -68,6 +71,7 @@ class Problem:
     width: tuple[float, ...]  # None where it was left out, and so the temperature; `need_problem` refuses that
     temperature: float
     variance: tuple[float, ...]
+    energy: Any  # None, or what labels are given a kernel
     count: Any  # number of examples that the rows of a reduced or padded problem stand for; None if each is one
 
     def __init__(
@@ -79,6 +83,7 @@ class Problem:
         temperature: ArrayLike | None = None,
         variance: ArrayLike | Sequence[ArrayLike] = 1.0,
         layers: Layers | None = None,
+        energy: Labels | None = None,
     ):
         inputs: Any = attentioned
         if not isinstance(attentioned, TokenInputs):
@@ -91,6 +96,7 @@ class Problem:
             temperature = checks.positive("temperature", temperature)
         widths = None if width is None else architecture.widths
         numbers = {"width": widths, "temperature": temperature, "variance": architecture.variances, "count": None}
+        numbers["energy"] = None if energy is None else energy.checked(labels)
         vars(self).update(attentioned=inputs, labels=labels, **numbers)
 
     @property
@@ -129,7 +135,7 @@ class Problem:
         Energies, order parameters, evidence, samples and predictions stay what they are but for
         rounding. Rows are mixtures of examples, and their labels are no classes any more.
         """
-        return _sum(need_problem(self))
+        return self if need_problem(self).energy is not None else _sum(self)
 
     def padded(self) -> "Problem":
         """The same problem with rows of zeros, which change nothing, up to one of few sizes.
@@ -137,7 +143,7 @@ class Problem:
         Another number of examples then compiles nothing, since $P$ is a number like any other.
         """
         values, labels = self.attentioned.values, self.labels
-        if not checks.concrete(values, labels) or (rows := padded(labels)) is labels:
+        if self.energy is not None or not checks.concrete(values, labels) or (rows := padded(labels)) is labels:
             return self
         inputs = AttentionedInputs(padded(values), self.layers)
         return self.unchecked(attentioned=inputs, labels=rows, count=1.0 * self.examples)
@@ -149,8 +155,9 @@ class Problem:
         """
         if not isinstance(other, Problem):
             return NotImplemented
-        need_problem(self), need_problem(other)
-        for name in ("layers", *_NAMES[2:]):
+        if need_problem(self).energy is not None or need_problem(other).energy is not None:
+            raise ValueError("energy: wanted noise of one variance in both problems, whose rows can be rotated.")
+        for name in ("layers", *_NAMES[2:-1]):
             mine, theirs = getattr(self, name), getattr(other, name)
             if checks.concrete(*jax.tree.leaves((mine, theirs))) and mine != theirs:
                 raise ValueError(f"{name}: wanted the same in both problems, got {mine} and {theirs}.")

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.theory.descent.labels import Labels
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.minimum import ActionMinimum, minimise
 from statmech_attention.theory.levels.paths import full_rank, point_of
@@ -27,6 +28,7 @@ from statmech_attention.theory.solution import Solution, checked, solution_of
 def solve(
     problem: Problem,
     *,
+    energy: Labels | None = None,
     start: Solution | Sequence[ArrayLike] | None = None,
     directions: int | None = None,
     settle: float | None = None,
@@ -53,6 +55,7 @@ def solve(
 
     Args:
         problem: a `Problem` with width and temperature.
+        energy: what labels are, in place of the problem's, as in `Problem`.
         start: a `Solution` of a neighbouring width or temperature, or order parameters, to start
             from; the Gaussian-process limit if None. The result has no derivatives in it.
         directions: on tokens, the largest number of directions of a level, 128 by default; time grows with
@@ -75,6 +78,7 @@ def solve(
     directions, (K5), are ours.
     """
     problem = need_problem(problem, "width", "temperature", tokens=None)
+    problem = problem if energy is None else problem.replace(energy=energy)
     check_options(tolerance, max_steps, method)
     checks.flag("throw", throw)
     if isinstance(problem.attentioned, TokenInputs):

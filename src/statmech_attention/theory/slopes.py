@@ -28,7 +28,8 @@ def slopes_on_tokens(problem: Problem, point, features: Features) -> dict[str, A
     """The same with the features held, too."""
     chain = problem.attentioned.chain
     gates = jnp.ones(features.maps.values.shape[:2])
-    numbers, of_seeds = _on_tokens(_numbers(problem), gates, problem.labels, point, features, chain)
+    known = problem.labels, point, features, problem.energy
+    numbers, of_seeds = _on_tokens(_numbers(problem), gates, *known, chain)
     if not all(map(one_value_matrix_per_head, chain.layers)):
         return _named(numbers, None)
     layers = zip(chain.heads, np.asarray(of_seeds)[::-1], strict=True)
@@ -59,11 +60,11 @@ def _along_paths(numbers, gates: Float[Array, " heads"], problem: Problem, point
 
 
 @quick_jit(static=("chain",))
-def _on_tokens(numbers, gates: Float[Array, "layers seeds"], labels, point, features: Features, chain: Chain):
+def _on_tokens(numbers, gates: Float[Array, "layers seeds"], labels, point, features: Features, energy, chain: Chain):
     def nats(numbers, gates):
         architecture = Architecture(chain, numbers["width"], numbers["variance"])
         values = features.maps.values * jnp.sqrt(gates)[:, :, None, None]
         gated = features._replace(maps=features.maps._replace(values=values))
-        return -action_of_features(labels, numbers["temperature"], architecture, gated).half(point)
+        return -action_of_features(labels, numbers["temperature"], architecture, gated, energy).half(point)
 
     return jax.grad(nats, (0, 1))(numbers, gates)

@@ -157,11 +157,12 @@ class Solution:
         """Take one solution, or a smaller batch, out of a batch."""
         np.broadcast_to(0, self.excess.shape)[index]  # raises IndexError, where JAX would take the last one
         data = {"attentioned": self.problem.attentioned, "labels": self.problem.labels}
-        numbers = replace(self, problem=self.problem.unchecked(attentioned=None, labels=None), directions=None)
+        numbers = self.problem.unchecked(attentioned=None, labels=None, energy=None)
+        numbers = replace(self, problem=numbers, directions=None)
         taken = jax.tree.map(lambda leaf: leaf[index], numbers)
         if self._data_axes:
             data = jax.tree.map(lambda leaf: leaf[index], data)
-        problem = taken.problem.unchecked(**data)
+        problem = taken.problem.unchecked(**data, energy=self.problem.energy)
         if not taken.excess.ndim and checks.concrete(taken.excess):
             floats = {name: getattr(problem, name) for name in ("width", "temperature", "variance", "count")}
             problem = problem.unchecked(**jax.tree.map(float, floats))
@@ -188,7 +189,7 @@ class Solution:
         numbers = dict.fromkeys(("width", "temperature", "variance", "count"), 0)
         for level in reversed(range(self.excess.ndim)):
             data = 0 if level < self._data_axes else None
-            axes = self.problem.unchecked(attentioned=data, labels=data, **numbers)
+            axes = self.problem.unchecked(attentioned=data, labels=data, energy=None, **numbers)
             predicted = jax.vmap(predicted, in_axes=(axes, 0))
         return predicted(self.problem, self.order_parameter)
 
@@ -211,7 +212,8 @@ class Solution:
         problem = self.problem
         if self.directions is None:
             return action_of_rows(problem)
-        return action_of_features(problem.labels, problem.temperature, problem.architecture, self.directions.features)
+        numbers = problem.labels, problem.temperature, problem.architecture
+        return action_of_features(*numbers, self.directions.features, problem.energy)
 
     def slopes(self) -> dict[str, Any]:
         r"""Derivatives of `log_evidence` in "temperature", "variance", "width" and "gates".

@@ -78,6 +78,7 @@ class KernelEnergy(Energy):
     labels: Float[Array, " rows"]
     temperature: Float[Array, ""]
     count: Float[Array, ""]
+    likelihood: Any  # what labels are given a kernel, see `descent.labels`; None for noise of one variance
 
     @abstractmethod
     def kernel(self, overlap: Any) -> Float[Array, "rows rows"]:
@@ -89,18 +90,28 @@ class KernelEnergy(Energy):
 
     def fitted(self, kernel: Float[Array, "rows rows"]) -> Regression:
         """The Gaussian process of the labels given a kernel."""
+        if self.likelihood is not None:
+            return self.likelihood.fitted(kernel, self.temperature, self.labels)
         return Regression.of(kernel, self.temperature, self.labels)
 
     def of_kernel(self, kernel: Float[Array, "rows rows"]) -> Float[Array, ""]:
         """The energy of a kernel."""
+        if self.likelihood is not None:
+            return self.likelihood.nats(kernel, self.temperature, self.labels)
         return self.nats(self.fitted(kernel))
+
+    @property
+    def quadratic(self) -> bool:
+        """True if the energy is (12) of `regression`, whose derivatives are known."""
+        return self.likelihood is None or self.likelihood.gaussian
 
     def value(self, overlap):
         return self.of_kernel(self.kernel(overlap))
 
     def nats(self, regression: Regression) -> Float[Array, ""]:
         """The energy with what labels without a row contribute."""
-        return regression.nats + (self.count - len(self.labels)) * jnp.log(self.temperature)
+        missing = 0.0 if self.likelihood is not None else self.count - len(self.labels)
+        return regression.nats + missing * jnp.log(self.temperature)
 
 
 @jax.tree_util.register_dataclass
@@ -129,6 +140,8 @@ class FeatureEnergy(KernelEnergy):
 
     def derivatives(self, overlap):
         r"""With $u = Z^\top v$ the curvature is $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$, in all orders."""
+        if not self.quadratic:
+            return super().derivatives(overlap)
         regression = self.regression(overlap)
         rows, features, paths = self.inputs.shape
         flat = self.inputs.reshape(rows, -1)
@@ -157,9 +170,11 @@ class PairEnergy(KernelEnergy):
         return (packed(overlap) @ self.products)[self._places]
 
     def held(self, overlap):
-        return _held_energy(overlap, self)
+        return _held_energy(overlap, self) if self.likelihood is None else self.value(overlap)
 
     def derivatives(self, overlap):
+        if not self.quadratic:
+            return super().derivatives(overlap)
         regression = self.regression(overlap)
         half = regression.whiten(jnp.eye(len(self.labels)))
         whitened_pairs = jnp.einsum("mn,knl,rl->kmr", half, self.products[:, self._places], half)

@@ -40,8 +40,9 @@ class Regression(NamedTuple):
         temperature,
         labels: Float[Array | np.ndarray, "rows *columns"],
     ) -> "Regression":
-        """Factorise the kernel matrix at this temperature."""
-        return cls(jnp.linalg.cholesky(kernel + temperature * jnp.eye(len(labels))), labels)
+        """Factorise the kernel matrix at this temperature, or at one of every row."""
+        noise = jnp.broadcast_to(jnp.asarray(temperature, float), (len(labels),))
+        return cls(jnp.linalg.cholesky(kernel + jnp.diag(noise)), labels)
 
     def solve(self, right: Float[Array | np.ndarray, "rows *columns"]) -> Float[Array, "rows *columns"]:
         """Return $(K + T I)^{-1}$ times a vector or matrix."""
@@ -123,7 +124,9 @@ def left_out_means(regression: Regression, labels) -> Float[np.ndarray, "..."]:
     resolvent = np.asarray(regression.solve(jnp.eye(labels.size))).reshape(len(labels), outputs, len(labels), outputs)
     own = resolvent[np.arange(len(labels)), :, np.arange(len(labels))]
     solved = np.asarray(regression.solve(regression.labels)).reshape(len(labels), outputs, 1)
-    return labels - np.linalg.solve(own, solved)[..., 0].reshape(labels.shape)
+    return np.asarray(regression.labels).reshape(labels.shape) - np.linalg.solve(own, solved)[..., 0].reshape(
+        labels.shape
+    )
 
 
 class Estimate(NamedTuple):
