@@ -24,9 +24,10 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import checks
-from statmech_attention.records import fingerprint, read_netcdf, write_netcdf
+from statmech_attention.records import fingerprint, read_netcdf, undamaged, write_netcdf
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
+_REMEDY = "Remove this file and run again."
 _LIBRARIES = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy")
 _NOT_KEPT = {"output", "progress"}  # parameters of a run that change no number
 _BEGAN = time.monotonic()  # a run notebook imports this module before it computes
@@ -73,30 +74,19 @@ def save(
 
 def load(path: str | os.PathLike) -> xr.Dataset:
     """Read the Dataset of a result into memory, without the record; FileNotFoundError, ValueError if damaged."""
-    try:
-        dataset = read_netcdf(path)
-    except FileNotFoundError:
-        raise
-    except ValueError as error:
-        raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
+    dataset = read_netcdf(path, _REMEDY)
     made = _record(Path(path), dataset.attrs)
     if made.get("digest") not in (None, fingerprint(dataset, _NOT_NUMBERS)):
-        raise ValueError(f"{path}: a damaged record, other numbers than were written. Remove this file and run again.")
+        raise ValueError(f"{path}: a damaged record, other numbers than were written. {_REMEDY}")
     dataset.attrs = {name: value for name, value in dataset.attrs.items() if name not in (_PARAMETERS, _PROVENANCE)}
     return dataset
 
 
 def record(path: str | os.PathLike) -> dict[str, Any]:
     """Return the arguments of `save`, and by name `written` (UTC), versions and device; numbers are not read."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no recorded result there.")
-    try:
-        # xarray takes twenty times as long, since it looks at every variable.
-        with h5netcdf.File(path, "r") as opened:
-            attributes = dict(opened.attrs)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:  # h5py has several for a damaged file
-        raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
+    # xarray takes twenty times as long, since it looks at every variable.
+    with undamaged(path, _REMEDY) as path, h5netcdf.File(path, "r") as opened:
+        attributes = dict(opened.attrs)
     return _record(path, attributes)
 
 
@@ -123,9 +113,9 @@ def _record(path: Path, attributes: Mapping[Any, Any]) -> dict[str, Any]:
     try:
         records = [json.loads(attributes[name]) for name in (_PARAMETERS, _PROVENANCE)]
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
+        raise ValueError(f"{path}: a damaged record ({error}). {_REMEDY}") from error
     if not all(isinstance(record, dict) for record in records) or not {"inputs", "revision"} <= set(records[1]):
-        raise ValueError(f"{path}: a damaged record, without inputs or revision. Remove this file and run again.")
+        raise ValueError(f"{path}: a damaged record, without inputs or revision. {_REMEDY}")
     return {_PARAMETERS: records[0], **records[1]}
 
 
