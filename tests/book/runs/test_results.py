@@ -40,6 +40,27 @@ def test_record_that_is_read_is_the_one_that_was_written(tmp_path, dataset):
     assert {"jax", "numpy", "device", "python", "written", "package"} <= set(record)
 
 
+def test_record_that_a_page_names_is_found_from_another_folder(saved, results_root, monkeypatch):
+    monkeypatch.setattr(results, "__file__", str(results_root / "site" / "attention_book" / "runs" / "results.py"))
+    page = "../../results/dmft/one.nc"
+    with pytest.raises(FileNotFoundError, match=r"\.\./one\.nc: wanted a netCDF file, got no such file"):
+        results.load("../one.nc")
+    with pytest.raises(FileNotFoundError, match="Run this in a checkout, or set .* STATMECH_ATTENTION_RESULTS to that"):
+        results.load(page)
+    (results_root / "elsewhere" / "dmft").mkdir(parents=True)
+    there = saved.rename(results_root / "elsewhere" / "dmft" / "one.nc")
+    monkeypatch.setenv("STATMECH_ATTENTION_RESULTS", str(there.parents[1]))
+    assert results.load(page).attrs == {"title": "a test"} and results.record(page)["parameters"] == PARAMETERS
+    with pytest.raises(FileNotFoundError, match="elsewhere/dmft/two.nc: wanted a netCDF file"):
+        results.load("../../results/dmft/two.nc")
+    monkeypatch.delenv("STATMECH_ATTENTION_RESULTS")
+    (results_root / "_toc.yml").touch()
+    there.parents[1].rename(results_root / "results")
+    (results_root / "a" / "b" / "c").mkdir(parents=True)
+    monkeypatch.chdir(results_root / "a" / "b" / "c")
+    assert results.folder() == results_root / "results" and results.digest(page)
+
+
 def test_run_notebook_records_its_parameters_and_what_it_reads(tmp_path, dataset, saved):
     cell = {"__annotations__": {"width": int, "network": str, "output": str}, "width": 3, "network": "n", "other": 1}
     record = results.record(
