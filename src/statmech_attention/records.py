@@ -102,6 +102,9 @@ def _on_own_axes(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 def load(path: str | os.PathLike[str]) -> Problem | Solution | TokenSolution:
     """Read what `save` wrote, here or in an earlier version, with the same numbers.
 
+    All bytes are checked before they are parsed; of files that `save` wrote before it gave them a `format`, only names
+    and numbers are.
+
     Raises:
         FileNotFoundError: no such file.
         ValueError: a damaged file, one of something else, or of a newer version.
