@@ -266,7 +266,7 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
         "text of 5.3 pixels on a phone",
         "printed text in place of a table or a sentence: '1 2'",
         "a visible cell of 1 lines, at most 0",
-        "a visible cell of 5 columns, at most 3",
+        "a visible line of 5 columns, at most 3",
         "x is used in a visible cell, and defined above in no cell that a reader sees",
     ]
     assert [part for part in wanted if not any(part in problem for problem in problems)] == []
