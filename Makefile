@@ -23,7 +23,8 @@ export XLA_FLAGS JAX_COMPILATION_CACHE_DIR
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 unexport PYTHONDONTWRITEBYTECODE  # every kernel imports the same modules
 export PYTHONWARNINGS ?= ignore:Error reading persistent compilation cache
-export TF_CPP_MIN_LOG_LEVEL ?= 2
+# Without it XLA has two long lines for each program of the cache that names AVX2. What fails raises in Python all the same.
+export TF_CPP_MIN_LOG_LEVEL ?= 3
 coverage := 'pytest-cov>=6,<8'
 python := $(VENV)/bin/python
 pip = $(python) -m pip install --quiet -c constraints.txt

@@ -4,7 +4,10 @@ import errno
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import build_book
@@ -134,6 +137,26 @@ def test_damaged_executed_page_is_named_and_it_alone_is_executed_again(tiny_book
         assert executed(said) == wanted and ("book/other: its executed page is damaged" in said) is bool(damage)
 
 
+def test_build_that_is_stopped_keeps_executed_pages_and_goes_on(tiny_book, capfd):
+    wait = "import time; from pathlib import Path\nif not Path('begun').exists():\n    Path('begun').touch()\n"
+    more_pages(tiny_book, "other")
+    (tiny_book / "book" / "index.md").write_text(PAGE.format("print(0)") + "\nLonger." * 100)  # the longest is first
+    (tiny_book / "book" / "other.md").write_text(PAGE.format(wait + "    time.sleep(100)"))
+    shutil.copytree(ROOT / "tools", tiny_book / "tools")
+    command = [sys.executable, str(tiny_book / "tools" / "build_book.py"), "--jobs", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for _ in range(600):
+            if (tiny_book / "book" / "begun").exists() or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        said, complaint = process.communicate(timeout=60)
+    assert process.returncode == 1 and complaint.endswith("Interrupted. Pages that were executed are kept.\n")
+    with open(tiny_book / "log", "a") as log:
+        assert build_book.executed(tiny_book, 1, log) == []  # the other page alone
+    assert executed(said) == ["index"] and executed(capfd.readouterr().out) == ["other"]
+
+
 def test_tree_that_cannot_be_written_is_told(tiny_book, monkeypatch, capsys):
     def refuse(*_, **__):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), "book.lock")
@@ -243,7 +266,7 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
         "text of 5.3 pixels on a phone",
         "printed text in place of a table or a sentence: '1 2'",
         "a visible cell of 1 lines, at most 0",
-        "a visible cell of 5 columns, at most 3",
+        "a visible line of 5 columns, at most 3",
         "x is used in a visible cell, and defined above in no cell that a reader sees",
     ]
     assert [part for part in wanted if not any(part in problem for problem in problems)] == []

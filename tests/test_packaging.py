@@ -79,7 +79,8 @@ def test_wheel_is_the_library_with_its_licence_and_types(wheel):
         content = opened.read(metadata)
     said = BytesHeaderParser().parsebytes(content)
     assert Metadata.from_email(content, validate=True).description_content_type == "text/markdown"
-    kept = [path for pattern in ("*.py", "*.mplstyle", "py.typed") for path in SOURCE.rglob(pattern)]
+    left = re.compile(r"__pycache__|\.egg-info")
+    kept = [path for path in SOURCE.parent.rglob("*") if path.is_file() and not left.search(str(path))]
     assert {name for name in names if ".dist-info/" not in name} == {
         path.relative_to(SOURCE.parent).as_posix() for path in kept
     }

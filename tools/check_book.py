@@ -31,7 +31,7 @@ UNMARKED = re.compile(r"[$`]|:math:")
 LISTED = re.compile(r"^[\s-]*(?:root|file): (\S+)$", re.MULTILINE)
 LOOKED_UP = ("Using it", "Appendix")
 PAGES, WORDS, FIGURES = 30, 1500, 6  # at most: pages to read; words and figures on each
-VISIBLE, COLUMNS = 25, 100  # lines and columns at most of a cell that is shown
+VISIBLE, COLUMNS = 25, 84  # lines at most of a cell that is shown, and columns of each of them
 HIDDEN = re.compile(r"hide-input|hide-cell|remove-input|remove-cell")
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(?:---\n(.*?)^---\n|((?::[^\n]*\n)*))(.*?)^```$", re.MULTILINE | re.DOTALL)
 UNREAD = "figure, table, pre, details, script, style, .math, .headerlink, .cell_input, .topic"
@@ -207,8 +207,9 @@ def _size(source: Path):
         lines = [line for line in code.splitlines() if line.strip()]
         if not HIDDEN.search(above) and len(lines) > VISIBLE:
             yield f"a visible cell of {len(lines)} lines, at most {VISIBLE}: {lines[0]!r}"
-        if not HIDDEN.search(above) and (longest := max(lines, key=len, default="")) and len(longest) > COLUMNS:
-            yield f"a visible cell of {len(longest)} columns, at most {COLUMNS}: {longest.strip()[:60]!r}"
+        for line in () if HIDDEN.search(above) else lines:
+            if len(line) > COLUMNS:
+                yield f"a visible line of {len(line)} columns, at most {COLUMNS}: {line.strip()[:60]!r}"
 
 
 def undefined(source: Path):

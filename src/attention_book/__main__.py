@@ -21,14 +21,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line."""
     options = _parser().parse_args(arguments)
     everything = options.command == "list" and not options.chapters
-    try:
-        from attention_book.runs import notebooks
-    except ImportError as error:
-        if everything:
-            print(report())
-            return 0
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    from attention_book.runs import notebooks
+
     try:
         if options.command == "list":
             _list(notebooks, options.chapters or notebooks.chapters())

@@ -11,7 +11,9 @@ EXTRAS = {  # as in pyproject.toml
     "io": ("h5netcdf", "h5py", "xarray"),
     "plot": ("matplotlib",),
     "sklearn": ("sklearn",),
+    "book": ("filelock", "IPython", "jupytext", "matplotlib", "nbformat", "pandas", "papermill", "PIL", "pydantic"),
 }
+EXTRAS["book"] += EXTRAS["io"] + EXTRAS["sampling"][:-1] + EXTRAS["train"]
 
 
 def version() -> str:

@@ -1,8 +1,13 @@
-"""Problems and solutions in netCDF files, which are written whole or not at all."""
+"""Problems and solutions in netCDF files, which are written whole or not at all, and read only as they were written.
+
+A file ends in a line with the SHA-256 of all bytes before it, which is compared before a library parses any of them;
+readers of netCDF do not see it. Files without that line are older, and only their names and numbers are compared.
+"""
 
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -30,9 +35,13 @@ from statmech_attention.token_records import (
     tokens_of_arrays,
 )
 
+_FORMAT = 1  # of the files that are written here; raise it when what older versions do not know is written
+_AGAIN = "Save it again."
+_NEWER = "Load it with the version that saved it, or a newer one."
+_SEAL, _SEAL_LENGTH = re.compile(rb"\nSHA-256 ([0-9a-f]{64})\n\Z"), 74  # bytes
 _LARGE = 4000  # bytes
 _NUMBERS = ("excess", "energy", "gradient_norm", "steps", "outcome")
-_TOKENS = "tokens_"  # of names of variables; "without_paths_" before 1.0.0rc2
+_TOKENS, _TOKENS_FIRST = "tokens_", "without_paths_"  # of names of variables; the second before 1.0.0rc2
 
 
 def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
@@ -45,10 +54,16 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
         OSError: it cannot be written, as on a full disk.
     """
     need("io", "saving")
-    import xarray as xr
-
     if not isinstance(thing, Problem | Solution):
         raise ValueError(f"save: wanted one Problem or Solution, got {type(thing).__name__}. Save each by itself.")
+    dataset = _dataset(thing)
+    return write_netcdf(dataset.assign_attrs(fingerprint=fingerprint(dataset.assign(dataset.attrs))), path)
+
+
+def _dataset(thing: Problem | Solution):
+    """All that is written of a problem or a solution, but for the fingerprint."""
+    import xarray as xr
+
     problem = thing if isinstance(thing, Problem) else thing.problem
     if problem.energy is not None:
         raise ValueError("save: wanted a problem with noise of one variance, got an energy of its own. Keep it apart.")
@@ -64,8 +79,7 @@ def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
             variables |= _on_own_axes(arrays_of_directions(thing.directions))
     attributes = {"layers": json.dumps(layers_to_json(problem.layers)), "start": getattr(thing, "start", "")}
     attributes["starts"] = getattr(thing, "starts", 0)
-    dataset = xr.Dataset(variables, attrs=attributes)
-    return write_netcdf(dataset.assign_attrs(fingerprint=fingerprint(dataset.assign(dataset.attrs))), path)
+    return xr.Dataset(variables, attrs=attributes)
 
 
 def _of_problem(problem: Problem, batch: tuple[str, ...]) -> dict[str, Any]:
@@ -98,17 +112,32 @@ def _on_own_axes(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def load(path: str | os.PathLike[str]) -> Problem | Solution:
-    """Read what `save` wrote, with the same numbers.
+    """Read what `save` wrote, here or in an earlier version, with the same numbers.
+
+    All bytes are checked before they are parsed; of files that `save` wrote before it gave them a `format`, only names
+    and numbers are.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a damaged file, or one of something else.
+        ValueError: a damaged file, one of something else, or of a newer version.
     """
     need("io", "loading")
     dataset = read_netcdf(path)
     if dataset.attrs.pop("fingerprint", None) != fingerprint(dataset.assign(dataset.attrs)):
-        raise ValueError(f"{path}: wanted what `save` wrote, got another file, or other numbers. Save it again.")
+        raise ValueError(f"{path}: wanted what `save` wrote, got another file, or other numbers. {_AGAIN}")
     checks.need_double("load", np.zeros(()))
+    try:
+        known = _dataset(thing := _thing(dataset))
+    except KeyError as error:
+        raise ValueError(f"{path}: lacks what is needed here ({error.args[0]:.60}). {_NEWER}") from error
+    written = _format(Path(path).expanduser())  # before there was one, names were others
+    if written and (more := {*dataset.variables, *dataset.attrs} - {*known.variables, *known.attrs}):
+        raise ValueError(f"{path}: has {', '.join(sorted(map(str, more)))}, unknown here. {_NEWER}")
+    return thing
+
+
+def _thing(dataset) -> Problem | Solution:
+    """The problem or solution of which all this was written."""
     layers = layers_from_json(json.loads(dataset.attrs["layers"]))
 
     def number(array):
@@ -121,7 +150,7 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution:
         name: tuple(map(number, np.moveaxis(dataset[name].values, -1, 0))) if name in dataset else None
         for name in ("width", "variance")
     }
-    prefix = _TOKENS if f"{_TOKENS}tokens" in dataset else "without_paths_"
+    prefix = _TOKENS if f"{_TOKENS}tokens" in dataset else _TOKENS_FIRST
     arrays = {str(name).removeprefix(prefix): dataset[name].values for name in dataset if str(name).startswith(prefix)}
     inputs: Any
     if arrays:
@@ -171,20 +200,25 @@ def _on_tokens_of_first_format(arrays: dict[str, np.ndarray], problem: Problem) 
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary file beside `path`, which replaces `path` in one step unless something is raised."""
     path = Path(path).expanduser()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
     mask = os.umask(0)  # there is no other way to read it
     os.umask(mask)
+    temporary = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
         yield temporary
         temporary.chmod(0o666 & ~mask)
         temporary.replace(path)
     except OSError as error:
-        raise OSError(error.errno, f"{path} could not be written: {error.strerror}") from error
+        why = error.strerror or error
+        if temporary is None:
+            why = f"no file can be made in {path.parent} ({why}). Choose another folder."
+        raise OSError(error.errno, f"{path} could not be written: {why}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def write_netcdf(dataset, path: str | os.PathLike) -> Path:
@@ -197,24 +231,53 @@ def write_netcdf(dataset, path: str | os.PathLike) -> Path:
     large = [name for name, array in variables if array.dtype.kind in "fiub" and array.nbytes > _LARGE]
     encoding = {name: {"zlib": True, "complevel": 9, "shuffle": True} for name in large}
     # In memory first: HDF5 ends the process if it cannot flush to a full disk.
-    content = dataset.to_netcdf(engine="h5netcdf", encoding=encoding)
+    content = bytes(dataset.assign_attrs(format=_FORMAT).to_netcdf(engine="h5netcdf", encoding=encoding))
     with replacing(path) as temporary:
-        temporary.write_bytes(content)
+        temporary.write_bytes(content + f"\nSHA-256 {hashlib.sha256(content).hexdigest()}\n".encode())
     return path
 
 
-def read_netcdf(path: str | os.PathLike):
+def read_netcdf(path: str | os.PathLike, remedy: str = _AGAIN):
     """Read the Dataset of a file into memory."""
     import xarray as xr
 
+    with undamaged(path, remedy) as path, xr.open_dataset(path, engine="h5netcdf") as opened:
+        dataset = opened.load()
+    dataset.attrs.pop("format", None)
+    return dataset
+
+
+@contextmanager
+def undamaged(path: str | os.PathLike, remedy: str = _AGAIN) -> Iterator[Path]:
+    """Yield the path of a netCDF file; what is raised of a damaged one is a ValueError that ends in a remedy."""
     path = Path(path).expanduser()
+    if path.is_dir():
+        raise ValueError(f"{path}: wanted a netCDF file, got a folder. Give the path of a file.")
     if not path.is_file():
         raise FileNotFoundError(f"{path}: wanted a netCDF file, got no such file.")
     try:
-        with xr.open_dataset(path, engine="h5netcdf") as opened:
-            return opened.load()
-    except (OSError, ValueError, KeyError, RuntimeError) as error:  # h5py has several for a damaged file
-        raise ValueError(f"{path}: wanted a netCDF file, got one that cannot be read ({error}).") from error
+        if (written := _format(path)) <= _FORMAT:
+            yield path
+            return
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:  # h5py has several for a damaged file
+        raise ValueError(f"{path}: wanted a netCDF file, got one that cannot be read ({error}). {remedy}") from error
+    raise ValueError(f"{path}: wanted a file of format {_FORMAT} or lower, got {written}. {_NEWER}")
+
+
+def _format(path: Path) -> int:
+    """The format of a file, 0 before there was one; ValueError if its bytes are not those that were written."""
+    import h5py
+
+    content = memoryview(path.read_bytes())
+    seal = _SEAL.search(content, max(0, len(content) - _SEAL_LENGTH))
+    if seal and hashlib.sha256(content[: seal.start()]).hexdigest().encode() != seal[1]:
+        raise ValueError("its bytes are not those that were written")
+    with h5py.File(path, "r") as file:
+        file.attrs.get("_nc3_strict")  # if h5netcdf failed at this, it would complain on stderr, too
+        written = int(np.max(file.attrs.get("format", 0)))
+    if written and not seal:
+        raise ValueError("its last line, with their SHA-256, is not there")
+    return written
 
 
 def fingerprint(dataset, without: Collection[str] = ()) -> str:

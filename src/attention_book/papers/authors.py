@@ -1,6 +1,5 @@
 """The authors' own numbers, in `results/authors`, beside what the library gives for the same inputs."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -9,6 +8,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from attention_book.runs import results
 from statmech_attention import Problem, dmft
 from statmech_attention.model import AttentionedInputs
 from statmech_attention.records import read_netcdf
@@ -16,7 +16,7 @@ from statmech_attention.sampling import posterior
 from statmech_attention.tasks import HiddenMarkovTrial
 from statmech_attention.theory import Solution, kernel, kernel_regression, solve_sweep
 
-FOLDER = Path(__file__).parents[3] / "results" / "authors"
+FOLDER = results.folder() / "authors"
 LEVELS = ("order_parameter", "order_parameter_2", "order_parameter_readout")  # from the projection up
 
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from attention_book.theory import chains
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
 from statmech_attention.theory import Problem, accuracy, solve_sweep
 
-RESULTS = Path(__file__).parents[3] / "results"
+RESULTS = results.folder()
 SAME, OTHER = "on their data", "on other data"
 TWO_BEST = (0, 1), (0,)  # heads of layers 1 and 2: good and denoising path
 HEAT = 0.01  # temperature of the paper on hidden Markov chains

@@ -3,12 +3,16 @@
 A file holds an xarray Dataset and, in its attributes, the parameters of the run and its
 provenance. A record holds no hash of code: it is right if computing part of it again gives the
 same numbers, which `make verify` does.
+
+Pages name the records of the book by the way to them, as "../../results/dmft/phases-seed1.nc". Where nothing is at the
+end of this way, the record is looked for in `folder()`.
 """
 
 import importlib.metadata
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,9 +28,11 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import checks
-from statmech_attention.records import fingerprint, read_netcdf, write_netcdf
+from statmech_attention.records import fingerprint, read_netcdf, undamaged, write_netcdf
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
+SETTING = "STATMECH_ATTENTION_RESULTS"
+_REMEDY = "Remove this file and run again."
 _LIBRARIES = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy")
 _NOT_KEPT = {"output", "progress"}  # parameters of a run that change no number
 _BEGAN = time.monotonic()  # a run notebook imports this module before it computes
@@ -73,31 +79,40 @@ def save(
 
 def load(path: str | os.PathLike) -> xr.Dataset:
     """Read the Dataset of a result into memory, without the record; FileNotFoundError, ValueError if damaged."""
-    try:
-        dataset = read_netcdf(path)
-    except FileNotFoundError:
-        raise
-    except ValueError as error:
-        raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
+    dataset = read_netcdf(path := _found(path), _REMEDY)
     made = _record(Path(path), dataset.attrs)
     if made.get("digest") not in (None, fingerprint(dataset, _NOT_NUMBERS)):
-        raise ValueError(f"{path}: a damaged record, other numbers than were written. Remove this file and run again.")
+        raise ValueError(f"{path}: a damaged record, other numbers than were written. {_REMEDY}")
     dataset.attrs = {name: value for name, value in dataset.attrs.items() if name not in (_PARAMETERS, _PROVENANCE)}
     return dataset
 
 
 def record(path: str | os.PathLike) -> dict[str, Any]:
     """Return the arguments of `save`, and by name `written` (UTC), versions and device; numbers are not read."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no recorded result there.")
-    try:
-        # xarray takes twenty times as long, since it looks at every variable.
-        with h5netcdf.File(path, "r") as opened:
-            attributes = dict(opened.attrs)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:  # h5py has several for a damaged file
-        raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
+    # xarray takes twenty times as long, since it looks at every variable.
+    with undamaged(_found(path), _REMEDY) as path, h5netcdf.File(path, "r") as opened:
+        attributes = dict(opened.attrs)
     return _record(path, attributes)
+
+
+def folder() -> Path:
+    """The folder of the book's records: what STATMECH_ATTENTION_RESULTS names, or else that of a checkout."""
+    if named := os.environ.get(SETTING):
+        return Path(named).expanduser()
+    for place in (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[3]):
+        if (place / "_toc.yml").is_file() and (place / "results").is_dir():
+            return place / "results"
+    raise FileNotFoundError(
+        "found no records of the book: they are in the folder results of a checkout of the project. "
+        f"Run this in a checkout, or set the environment variable {SETTING} to that folder."
+    )
+
+
+def _found(path: str | os.PathLike) -> Path:
+    """The path, or that of the book's record that a page means by it."""
+    path = Path(path).expanduser()
+    inside = re.fullmatch(r"(?:\.\./)+results/(.+)", path.as_posix())
+    return folder() / inside[1] if inside and not path.exists() else path
 
 
 def as_json(parameters: Mapping[str, Any], name: str = "parameters") -> str:
@@ -123,9 +138,9 @@ def _record(path: Path, attributes: Mapping[Any, Any]) -> dict[str, Any]:
     try:
         records = [json.loads(attributes[name]) for name in (_PARAMETERS, _PROVENANCE)]
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
+        raise ValueError(f"{path}: a damaged record ({error}). {_REMEDY}") from error
     if not all(isinstance(record, dict) for record in records) or not {"inputs", "revision"} <= set(records[1]):
-        raise ValueError(f"{path}: a damaged record, without inputs or revision. Remove this file and run again.")
+        raise ValueError(f"{path}: a damaged record, without inputs or revision. {_REMEDY}")
     return {_PARAMETERS: records[0], **records[1]}
 
 

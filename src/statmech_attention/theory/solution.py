@@ -157,8 +157,8 @@ class Solution:
         """Take one solution, or a smaller batch, out of a batch."""
         np.broadcast_to(0, self.excess.shape)[index]  # raises IndexError, where JAX would take the last one
         data = {"attentioned": self.problem.attentioned, "labels": self.problem.labels}
-        numbers = self.problem.unchecked(attentioned=None, labels=None, energy=None)
-        numbers = replace(self, problem=numbers, directions=None)
+        bare = self.problem.unchecked(attentioned=None, labels=None, energy=None)
+        numbers = replace(self, problem=bare, directions=None)
         taken = jax.tree.map(lambda leaf: leaf[index], numbers)
         if self._data_axes:
             data = jax.tree.map(lambda leaf: leaf[index], data)

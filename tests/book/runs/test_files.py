@@ -9,8 +9,11 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 
 import statmech_attention as sma
+from attention_book.runs.checkpoints import save_state
+from statmech_attention import records
 from statmech_attention.records import replacing
 
 SOURCE = Path(__file__).parents[3] / "src"
@@ -85,12 +88,30 @@ def solution():
     return sma.solve(sma.Problem(inputs, [1, -1, 1, 1, -1, -1], layers=(2, 2), width=4, temperature=0.3))
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # h5netcdf closes what it cannot open
-def test_flipped_bit_in_a_solution_is_refused_or_changes_nothing(solution, tmp_path):
+def test_every_flipped_bit_is_refused_before_a_library_parses_it(solution, tmp_path, monkeypatch):
     path = sma.save(solution, tmp_path / "one.nc")
-    content, wanted, refused = path.read_bytes(), jax.tree.leaves(solution), 0
-    generator = np.random.default_rng(1)
-    for place, bit in np.stack([generator.integers(len(content), size=200), generator.integers(8, size=200)], 1):
+    content, seal = path.read_bytes(), len("\nSHA-256 \n") + 64
+    places = np.random.default_rng(1).integers(len(content), size=40)
+    for place, bit in [
+        (508, 0),
+        *((place, place % 8) for place in places),
+        *((-1 - place, 2) for place in range(seal)),
+    ]:
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << int(bit)
+        path.write_bytes(flipped)
+        with pytest.MonkeyPatch.context() as patch:
+            if flipped[-seal:] == content[-seal:]:
+                patch.delattr("h5py.File")
+            with pytest.raises(ValueError, match="got one that cannot be read .* that were written|their SHA-256"):
+                sma.load(path)
+
+
+def test_flipped_bit_in_an_older_solution_is_refused_or_changes_nothing(old_files):
+    path, refused = old_files / "solution.nc", 0
+    content, solution = path.read_bytes(), sma.load(path)
+    wanted, generator = jax.tree.leaves(solution), np.random.default_rng(1)
+    for place, bit in np.stack([generator.integers(len(content), size=100), generator.integers(8, size=100)], 1):
         flipped = bytearray(content)
         flipped[place] ^= 1 << int(bit)
         path.write_bytes(flipped)
@@ -102,6 +123,65 @@ def test_flipped_bit_in_a_solution_is_refused_or_changes_nothing(solution, tmp_p
         assert all(map(np.array_equal, jax.tree.leaves(found), wanted)) and found.start == solution.start
         assert found.problem.layers == solution.problem.layers
     assert refused > 10
+
+
+def test_older_files_are_read(old_files, solution):
+    found = sma.load(old_files / "solution.nc")
+    np.testing.assert_allclose(found.order_parameter, solution.order_parameter, rtol=1e-6)
+    np.testing.assert_array_equal(found.problem.attentioned.values, solution.problem.attentioned.values)
+    assert sma.load(old_files / "problem.nc").layers == solution.problem.layers
+    without_paths = sma.load(old_files / "without_paths.nc")
+    again = sma.solve(without_paths.problem)
+    assert float(without_paths.excess) == pytest.approx(0.8839896268440561, abs=1e-12)
+    assert float(again.excess) == pytest.approx(0.8839896268440561, abs=1e-9)
+    test = without_paths.problem.attentioned
+    np.testing.assert_allclose(without_paths.predict(test).mean, again.predict(test).mean, atol=1e-5)
+
+
+def test_what_save_writes_is_a_netcdf_file(solution, tmp_path):
+    path = sma.save(solution, tmp_path / "one.nc")
+    with xr.open_dataset(path) as lazy:
+        assert lazy["excess"].item() == solution.excess and lazy.attrs["format"] == 1
+        np.testing.assert_array_equal(lazy["labels"][2:4], solution.problem.labels[2:4])
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "attributes", "message"),
+    [
+        ("problem", {}, {"format": 2}, "wanted a file of format 1 or lower, got 2."),
+        ("solution", {"curvature": 1.0}, {}, "has curvature, unknown here."),
+        ("problem", {}, {"noise": 1.0}, "has noise, unknown here."),
+        ("without_paths", {"tokens_more": 1.0}, {}, "has tokens_more, unknown here."),
+        ("problem", {"action": 1.0}, {}, "has action, unknown here."),
+        ("problem", {"outcome": 0}, {}, "lacks what is needed here .No variable named 'order_parameter'.*"),
+    ],
+)
+def test_file_of_a_newer_version_is_refused(old_files, monkeypatch, name, more, attributes, message):
+    path = sma.save(sma.load(old_files / f"{name}.nc"), old_files / "one.nc")
+    dataset = records.read_netcdf(path).assign(more)
+    monkeypatch.setattr(records, "_FORMAT", attributes.pop("format", 1))
+    dataset.attrs = {name: value for name, value in dataset.attrs.items() if name != "fingerprint"} | attributes
+    digest = records.fingerprint(dataset.assign(dataset.attrs))
+    records.write_netcdf(dataset.assign_attrs(fingerprint=digest), path)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=f"one.nc: {message} Load it with the version that saved it, or a newer one."):
+        sma.load(path)
+
+
+def test_place_that_takes_no_file_is_told(solution, tmp_path):
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "folder.nc").mkdir()
+    places = {"a.txt/x.nc": "no file can be made in", "a.txt/b/x.nc": "no file can be made in", "folder.nc": "Is a dir"}
+    if sys.platform == "linux":
+        places["/proc/x.nc"] = r"no file can be made in /proc \(.*\)\. Choose another folder"
+    for place, why in places.items():
+        with pytest.raises(OSError, match=f"{place} could not be written: {why}"):
+            sma.save(solution, tmp_path / place)
+        with pytest.raises(OSError, match=f"{place} could not be written: {why}"):
+            save_state(tmp_path / place, np.zeros(3), {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "folder.nc"]
+    with pytest.raises(ValueError, match=r"folder\.nc: wanted a netCDF file, got a folder"):
+        sma.load(tmp_path / "folder.nc")
 
 
 @pytest.mark.parametrize("mask", [0o077, 0o002])

@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 
 from attention_book.runs import results
+from statmech_attention.records import read_netcdf, write_netcdf
 
 PARAMETERS = {"widths": [1000, 10], "temperature": 0.01, "task": "hidden_markov", "smoke": True}
 
@@ -37,6 +38,27 @@ def test_record_that_is_read_is_the_one_that_was_written(tmp_path, dataset):
     assert record["parameters"] == PARAMETERS
     assert {name: record[name] for name in made} == made
     assert {"jax", "numpy", "device", "python", "written", "package"} <= set(record)
+
+
+def test_record_that_a_page_names_is_found_from_another_folder(saved, results_root, monkeypatch):
+    monkeypatch.setattr(results, "__file__", str(results_root / "site" / "attention_book" / "runs" / "results.py"))
+    page = "../../results/dmft/one.nc"
+    with pytest.raises(FileNotFoundError, match=r"\.\./one\.nc: wanted a netCDF file, got no such file"):
+        results.load("../one.nc")
+    with pytest.raises(FileNotFoundError, match="Run this in a checkout, or set .* STATMECH_ATTENTION_RESULTS to that"):
+        results.load(page)
+    (results_root / "elsewhere" / "dmft").mkdir(parents=True)
+    there = saved.rename(results_root / "elsewhere" / "dmft" / "one.nc")
+    monkeypatch.setenv("STATMECH_ATTENTION_RESULTS", str(there.parents[1]))
+    assert results.load(page).attrs == {"title": "a test"} and results.record(page)["parameters"] == PARAMETERS
+    with pytest.raises(FileNotFoundError, match="elsewhere/dmft/two.nc: wanted a netCDF file"):
+        results.load("../../results/dmft/two.nc")
+    monkeypatch.delenv("STATMECH_ATTENTION_RESULTS")
+    (results_root / "_toc.yml").touch()
+    there.parents[1].rename(results_root / "results")
+    (results_root / "a" / "b" / "c").mkdir(parents=True)
+    monkeypatch.chdir(results_root / "a" / "b" / "c")
+    assert results.folder() == results_root / "results" and results.digest(page)
 
 
 def test_run_notebook_records_its_parameters_and_what_it_reads(tmp_path, dataset, saved):
@@ -72,25 +94,33 @@ def test_file_that_is_no_record_is_refused(tmp_path, dataset):
 
 @pytest.mark.parametrize("damage", ["{", "[1]", "{}", 3])
 def test_record_with_damaged_provenance_is_named(saved, damage):
-    with xr.open_dataset(saved, engine="h5netcdf") as opened:
-        spoiled = opened.load().assign_attrs(provenance=damage)
-    spoiled.to_netcdf(saved, engine="h5netcdf")
+    write_netcdf(read_netcdf(saved).assign_attrs(provenance=damage), saved)
     with pytest.raises(ValueError, match=r"one\.nc: a damaged record.*Remove this file and run again"):
         results.record(saved)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # h5netcdf closes what it cannot open
-def test_no_flipped_byte_goes_unnoticed_in_a_small_record(tmp_path, dataset):
-    path = results.save(dataset.drop_attrs(), tmp_path / "one.nc", parameters={})
-    content, wanted = path.read_bytes(), results.load(path)
-    for place in np.random.default_rng(1).integers(len(content), size=100):
-        flipped = bytearray(content)
-        flipped[place] ^= 255
-        path.write_bytes(flipped)
-        try:
-            assert wanted.equals(results.load(path))
-        except ValueError as error:
-            assert "Remove this file and run again" in str(error) or "without parameters" in str(error)
+def test_every_flipped_byte_of_a_record_is_refused(saved):
+    content = saved.read_bytes()
+    for place in np.random.default_rng(1).integers(len(content), size=40):
+        saved.write_bytes(content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :])
+        for read in (results.load, results.record):
+            with pytest.raises(ValueError, match=r"one\.nc: .* that were written.* Remove this file and run again"):
+                read(saved)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_record_from_before_files_had_a_last_line_is_read_unless_its_numbers_differ(old_files, damaged):
+    path = old_files / "record.nc"
+    if damaged:
+        content = path.read_bytes()
+        place = content.index(np.array([0.1, 0.2]).tobytes())
+        path.write_bytes(content[:place] + np.array([0.1, 0.3]).tobytes() + content[place + 16 :])
+        with pytest.raises(ValueError, match="other numbers than were written. Remove this file and run again"):
+            results.load(path)
+    else:
+        numbers = {"value": ("width", [0.1, 0.2]), "seconds": 3.0, "label": ("width", ["wide", "narrow"])}
+        xr.testing.assert_identical(results.load(path), xr.Dataset(numbers, {"width": [10, 30]}, {"title": "old"}))
+        assert results.record(path)["parameters"] == {"width": 3} and results.record(path)["revision"] == 2
 
 
 def save(path, values=(1.0, 2.0), names=("a", "b"), seconds=3.0, **parameters):
