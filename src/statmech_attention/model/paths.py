@@ -124,7 +124,7 @@ def _seen(given: Given) -> AttentionedInputs:
     if chain.paths > MOST_PATHS:
         raise ValueError(
             f"layers: wanted at most {MOST_PATHS} paths, got {chain.paths} through {len(chain.layers)} layers. Take "
-            "token_inputs with the same arguments, which does not count them, and solve_without_paths."
+            "token_inputs with the same arguments, which does not count them."
         )
     values = _path_product(given.inputs, given.matrices, given.weights, given.norms, chain.skeleton)
     return AttentionedInputs(values, chain)

@@ -159,8 +159,8 @@ def token_inputs(
 ) -> TokenInputs:
     """The arguments of `attentioned_inputs`, for any number of paths: none is made.
 
-    A `Problem` with these inputs is solved by `solve_without_paths`. What needs single paths, as
-    `solve`, the samplers of order parameters and `head_scores`, takes `attentioned_inputs`.
+    A `Problem` with these inputs is solved as one along paths is. What needs single paths, as
+    `head_scores` and `tempered_posterior`, takes `attentioned_inputs`.
 
     Args:
         inputs, attention, layers, readout, scales, norm, layout, mask: as in `attentioned_inputs`.

@@ -86,7 +86,7 @@ def select_heads(
     Source: the score is that of Tiberi et al. (2024), section 4.2; selection before training is
     ours.
     """
-    problem = need_examples(need_problem(problem, tokens=None), "folds")
+    problem = need_examples(need_problem(problem, tokens=True), "folds")
     tokens = isinstance(problem.attentioned, TokenInputs)
     problem = need_problem(problem, *(() if tokens else ("width",)), tokens=tokens)
     classes, heads = _classes(problem), problem.attentioned.chain.heads

@@ -117,7 +117,7 @@ def importance(
     if checks.whole("points", points, PER_PRIOR_POINT) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two, as in 512, got {points!r}.")
     new: Any
-    problem, new = checked(problem, test, key, tokens=None)
+    problem, new = checked(problem, test, key, tokens=True)
     inputs, kernels, narrow = problem.attentioned, None, False
     if isinstance(inputs, TokenInputs):
         lowest, density, gaussians = density_on_tokens(problem, directions, settle)

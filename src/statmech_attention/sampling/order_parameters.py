@@ -81,7 +81,7 @@ def posterior(
     """
     new: Any
     record: Any
-    problem, new = checked(problem, test, key, tokens=None)
+    problem, new = checked(problem, test, key, tokens=True)
     settings, tokens = with_warmup(settings, 300), isinstance(problem.attentioned, TokenInputs)
     if tokens:
         lowest, density, gaussians = density_on_tokens(problem, directions, settle)

@@ -97,7 +97,7 @@ def maximise_evidence(
     """
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
-    problem = need_problem(problem, "width", tokens=None)
+    problem = need_problem(problem, "width", tokens=True)
     tokens = isinstance(problem.attentioned, TokenInputs)
     free = (0,) if tokens else _free_variances(problem.architecture)
     problem, names, logs, bounds = searched(problem, chosen, free)

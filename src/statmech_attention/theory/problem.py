@@ -23,7 +23,6 @@ from statmech_attention.theory.kernels.rotations import padded, triangulated
 LARGEST_LABELS = 300.0  # |Y|^2 over tr(K + T): up to 90 renumbered heads never changed a solve, from 500 they did
 _NAMES = ("attentioned", "labels", "width", "temperature", "variance", "energy")
 _FIELDS = (*_NAMES, "count")
-_WANTED_PATHS = "attentioned_inputs for what needs single paths, got tokens. Take solve_without_paths"
 _EXAMPLES = {"width": "30", "temperature": "0.1"}
 
 
@@ -51,7 +50,7 @@ class Problem:
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)`
-            with `layers`; or `TokenInputs`, of which `solve_without_paths` makes no paths.
+            with `layers`; or `TokenInputs`, whose paths are not counted.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers
             for regression.
         width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, in which only
@@ -114,7 +113,7 @@ class Problem:
     @property
     def architecture(self) -> Architecture:
         """Layers, widths and prior variances; a missing width is refused."""
-        return Architecture(self.layers, need_problem(self, "width", tokens=None).width, self.variance)
+        return Architecture(self.layers, need_problem(self, "width", tokens=True).width, self.variance)
 
     def replace(self, **changes) -> "Problem":
         """The same problem with other arguments of `Problem`, by name, checked; a reduced one keeps its rows."""
@@ -214,14 +213,16 @@ def inputs_of(problem: Problem) -> TokenInputs:
     return inputs
 
 
-def need_problem(value, *numbers: str, tokens: bool | None = False) -> Problem:
-    """Validate a problem that has these numbers, and paths, or `tokens` and none; None for either."""
+def need_problem(value, *numbers: str, tokens: bool = False) -> Problem:
+    """Validate a problem that has these numbers, and paths unless `tokens` will do."""
     if not isinstance(value, Problem):
         what = type(value).__name__
         raise ValueError(f"problem: wanted a Problem, got {what}. Write sma.Problem(attentioned, labels, width=..).")
-    if tokens is not None and isinstance(value.attentioned, TokenInputs) != tokens:
-        wanted = "token_inputs, got attentioned inputs with paths. Take solve" if tokens else _WANTED_PATHS
-        raise ValueError(f"attentioned: wanted {wanted}, or make them from the same arguments.")
+    if isinstance(value.attentioned, TokenInputs) and not tokens:
+        raise ValueError(
+            "attentioned: wanted attentioned_inputs for what needs single paths, got tokens. Make them from the same "
+            "arguments."
+        )
     for name in numbers:
         if getattr(value, name) is None:
             raise ValueError(f"{name}: not set in this problem. Write problem.replace({name}={_EXAMPLES[name]}).")
@@ -256,6 +257,6 @@ def warn_of_labels(problem: Problem, trace: float) -> None:
 
 def need_examples(value, what: str) -> Problem:
     """Validate a problem for `what`, which needs the examples themselves."""
-    if need_problem(value, tokens=None).count is not None:
+    if need_problem(value, tokens=True).count is not None:
         raise ValueError(f"problem: wanted single examples for {what}, got a reduced problem, whose rows are mixtures.")
     return value

@@ -77,7 +77,7 @@ def solve(
     Source: Tiberi et al. (2024), equations (11), (12), (32); the coordinates, the Newton steps and the
     directions, (K5), are ours.
     """
-    problem = need_problem(problem, "width", "temperature", tokens=None)
+    problem = need_problem(problem, "width", "temperature", tokens=True)
     problem = problem if energy is None else problem.replace(energy=energy)
     check_options(tolerance, max_steps, method)
     checks.flag("throw", throw)
@@ -122,7 +122,7 @@ def solve_sweep(
     Returns:
         A `Solution` with leading axes (widths, temperatures), in the order given.
     """
-    problem = need_problem(problem, tokens=None)
+    problem = need_problem(problem, tokens=True)
     check_options(tolerance, max_steps, method)
     for name, numbers in (("widths", widths), ("temperatures", temperatures)):
         if isinstance(numbers, (int, float)) or not len(numbers):

@@ -73,7 +73,7 @@ def minima(
 
     Source: ours; the page on the solvable model derives where two minima exist.
     """
-    problem = need_problem(problem, "width", "temperature", tokens=None)
+    problem = need_problem(problem, "width", "temperature", tokens=True)
     check_options(tolerance, max_steps, method)
     if isinstance(problem.attentioned, TokenInputs):
         options = {"tolerance": tolerance, "max_steps": max_steps, "directions": directions, "settle": settle}
