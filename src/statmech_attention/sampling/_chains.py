@@ -60,7 +60,7 @@ class SamplerSettings:
         checks.choice("method", self.method, ("auto", "parallel", "vectorized"))
 
 
-def checked(problem, test, key, tokens: bool | None = False) -> tuple[Problem, Any]:
+def checked(problem, test, key, tokens: bool = False) -> tuple[Problem, Any]:
     """The problem and test inputs that fit it, or None; widths are not yet looked at."""
     checks.key("key", key)
     problem = need_problem(problem, "width", "temperature", tokens=tokens)
