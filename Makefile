@@ -30,7 +30,7 @@ python := $(VENV)/bin/python
 pip = $(python) -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint book check serve pdf verify ranges mutate images text read workflow reproduce smoke clean
+.PHONY: help venv test lint book check serve pdf verify ranges mutate processors images text read workflow reproduce smoke clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -67,6 +67,9 @@ ranges: venv  ## execute pages at both ends of their parameters' ranges, and ins
 
 mutate: venv  ## change one place of the library at a time and see whether its tests notice (an hour)
 	@$(python) tools/mutate.py
+
+processors: venv  ## run the tests as other processors would, and say which differ (hours; TESTS=tests/theory)
+	@$(python) tools/processors.py $(if $(JOBS),--jobs $(JOBS)) $(TESTS)
 
 images: venv
 	@$(pip) torch==2.13.0 torchvision==0.28.0
