@@ -108,6 +108,8 @@ def test_labels_that_nothing_tells_are_guessed_at_half():
     found = sma.select_heads(posed(*made(3, EXAMPLES, random_labels=True)), keep=2, components=FEATURES)
     for accuracy in (found.accuracy, found.accuracy_of_all):
         assert abs(accuracy.mean - 0.5) < 3 * max(accuracy.error, 0.5 / math.sqrt(EXAMPLES))
+    times = found.kept_in_folds  # two heads in every fold, not the same ones
+    assert np.isclose(times.sum(), 2) and np.any((times > 0) & (times < 1))
 
 
 def test_two_layers_and_several_classes():
