@@ -2,7 +2,7 @@
 #   PYTHON=python3.12   the interpreter to make the environment with
 #   VENV=.venv-3.12     where the environment is
 #   CLEAN=1             build the book from nothing, executed pages included
-#   TESTS=tests/x.py    the tests to run
+#   TESTS=tests/layers  the tests to run
 #   QUICK=1             verify one record of each kind only, in a minute; read ten models only
 #   JOBS=2              so many pages, files of tests or records at a time (as many as there are cores)
 #   RUNS=mine.yaml      the runs to reproduce, in the form of workflow/runs.yaml
@@ -65,7 +65,7 @@ verify: venv  ## compute a part of every record again and compare (QUICK=1: one 
 ranges: venv  ## execute pages at both ends of their parameters' ranges, and inside (an hour; PAGES=theory/action)
 	@$(python) tools/try_ranges.py $(PAGES)
 
-mutate: venv  ## change one place of the library at a time and see whether its tests notice (an hour)
+mutate: venv  ## change one place of the packages at a time and see whether their tests notice (an hour)
 	@$(python) tools/mutate.py
 
 processors: venv  ## run the tests as other processors would, and say which differ (hours; TESTS=tests/theory)
