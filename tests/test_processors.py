@@ -42,7 +42,9 @@ def test_the_table_has_the_tests_that_differ(tmp_path):
     found = {one: processors.outcomes(one, [str(path)], "0") for one in ABLE[:2]}
     assert [set(one.values()) for one in found.values()] == [{"passed", "failed"}, {"passed"}]
     head, row = processors.table(found)
-    assert row.split() == ["failed", "|", "passed", "|", "test_made::test_of_one"] and str(ABLE[1]) in head
+    *outcome, name = row.split()
+    assert outcome == ["failed", "|", "passed", "|"] and name.endswith("test_made::test_of_one")
+    assert str(ABLE[1]) in head
     assert not processors.table({one: {"a": "passed", "b": "skipped"} for one in ABLE[:2]})
 
 
