@@ -2,7 +2,7 @@
 #   PYTHON=python3.12   the interpreter to make the environment with
 #   VENV=.venv-3.12     where the environment is
 #   CLEAN=1             build the book from nothing, executed pages included
-#   TESTS=tests/x.py    the tests to run
+#   TESTS=tests/layers  the tests to run
 #   QUICK=1             verify one record of each kind only, in a minute; read ten models only
 #   JOBS=2              so many pages, files of tests or records at a time (as many as there are cores)
 #   RUNS=mine.yaml      the runs to reproduce, in the form of workflow/runs.yaml
@@ -30,7 +30,7 @@ python := $(VENV)/bin/python
 pip = $(python) -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint book check serve pdf verify ranges mutate images text read workflow reproduce smoke clean
+.PHONY: help venv test lint book check serve pdf verify ranges mutate processors images text read workflow reproduce smoke clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -65,8 +65,11 @@ verify: venv  ## compute a part of every record again and compare (QUICK=1: one 
 ranges: venv  ## execute pages at both ends of their parameters' ranges, and inside (an hour; PAGES=theory/action)
 	@$(python) tools/try_ranges.py $(PAGES)
 
-mutate: venv  ## change one place of the library at a time and see whether its tests notice (an hour)
+mutate: venv  ## change one place of the packages at a time and see whether their tests notice (an hour)
 	@$(python) tools/mutate.py
+
+processors: venv  ## run the tests as other processors would, and say which differ (hours; TESTS=tests/theory)
+	@$(python) tools/processors.py $(if $(JOBS),--jobs $(JOBS)) $(TESTS)
 
 images: venv
 	@$(pip) torch==2.13.0 torchvision==0.28.0

@@ -170,3 +170,10 @@ def test_keys_of_either_style_pass_and_nothing_else(value):
     for good in (jax.random.key(0), jax.random.PRNGKey(0), np.array([0, 1], "uint32")):
         assert checks.key("key", good) is good
     jax.jit(lambda key: checks.key("key", key))(jax.random.key(0))
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 0, 6, 1.5, "3", None, NAN, INF])
+def test_whole_numbers_between_both_ends_pass_and_nothing_else(value):
+    with pytest.raises(ValueError, match="n: wanted a whole number of at least 1 and at most 5, got "):
+        checks.whole("n", value, most=5)
+    assert [checks.whole("n", good, most=5) for good in (1, 3.0, np.int64(5), np.float32(5))] == [1, 3, 5, 5]

@@ -9,7 +9,7 @@ MUTATIONS = yaml.safe_load((mutate.ROOT / "tools" / "mutations.yaml").read_text(
 
 @pytest.mark.parametrize("one", MUTATIONS, ids=lambda one: f"{one['file']}: {one['old']}")
 def test_what_is_changed_stands_there_once_and_its_tests_are_there(one):
-    assert (mutate.ROOT / "src" / mutate.PACKAGE / one["file"]).read_text(encoding="utf-8").count(one["old"]) == 1
+    assert (mutate.ROOT / "src" / mutate.place(one["file"])).read_text(encoding="utf-8").count(one["old"]) == 1
     assert all((mutate.ROOT / "tests" / test).is_file() for test in one["tests"])
 
 

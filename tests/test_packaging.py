@@ -158,3 +158,26 @@ def test_requirements_of_the_book_are_those_of_its_extra():
 def test_links_of_the_readme_lead_to_files():
     for link in re.findall(r"\]\((?!https?:)([^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8")):
         assert (ROOT / link).is_file(), link
+
+
+FOLDERS = "tests|tools|src|book|results|workflow|benchmarks|binder|_ext|_static|\\.github|\\.ci"
+NAMED = re.compile(rf"(?<![\w./-])(?:(?:{FOLDERS})/[\w./-]*\w|[\w.-]+\.(?:txt|toml))(?![\w*])")
+COMMANDS = [*(ROOT / ".github" / "workflows").glob("*.yml"), *(ROOT / "binder").iterdir()]
+COMMANDS += [ROOT / name for name in (".ci/run", "Dockerfile", "Makefile", "CONTRIBUTING.md")]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.name)
+def test_files_and_targets_that_commands_name_are_there(path):
+    text = path.read_text(encoding="utf-8")
+    named = [name for name in NAMED.findall(text) if "NAME" not in name]
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    if path.name in ("Makefile", "CONTRIBUTING.md"):  # prose, where commands are between backquotes
+        text = "\n".join(re.findall(r"`([^`]+)`", text))
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {*re.findall(r"\bmake ([a-z]+)", text)} <= {*targets}
+
+
+def test_pages_of_the_workflow_are_there():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text(encoding="utf-8"))["jobs"]
+    pages = " ".join(jobs["ranges"]["strategy"]["matrix"]["pages"]).split()
+    assert {*pages} == {path.name for path in (ROOT / "book").iterdir() if path.is_dir()} - {"images", "runs"}

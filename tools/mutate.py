@@ -1,7 +1,7 @@
-"""Change one place of the library at a time and see whether its tests notice: `python tools/mutate.py [WORD]`.
+"""Change one place of the two packages at a time and see whether its tests notice: `python tools/mutate.py [WORD]`.
 
-With a word, only those of the lines of `mutations.yaml` are tried that have it. The changed library is a copy; the
-checkout stays as it is.
+With a word, only those of the lines of `mutations.yaml` are tried that have it. What is changed is a copy; the checkout
+stays as it is.
 """
 
 import os
@@ -31,18 +31,25 @@ def main() -> int:
     return 1 if survivors else 0
 
 
+def place(file: str) -> Path:
+    """Return where a file is under `src`: in the library, unless its name begins with the other package."""
+    return Path(file) if file.startswith("attention_book/") else Path(PACKAGE) / file
+
+
 def noticed(file: str, old: str, new: str, tests: list[str]) -> bool:
     """True if a test fails with the changed file; ValueError if the line is out of date."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "src", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-        path = Path(folder) / PACKAGE / file
+        source = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        (Path(folder) / "results").symlink_to(ROOT / "results")  # read from beside `src`
+        path = source / place(file)
         text = path.read_text(encoding="utf-8")
         if text.count(old) != 1:
             raise ValueError(f"{file}: wanted {old!r} once, got it {text.count(old)} times.")
         path.write_text(text.replace(old, new), encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
         command += [str(ROOT / "tests" / one) for one in tests]
-        environment = os.environ | {"PYTHONPATH": folder}
+        environment = os.environ | {"PYTHONPATH": str(source)}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode not in (0, 1):
         raise ValueError(f"{file}: the tests did not run.\n{done.stdout}{done.stderr}")

@@ -59,6 +59,7 @@ def test_the_accuracy_is_that_of_new_examples(optimised):
     error = math.hypot(found.accuracy.error, math.sqrt(right * (1 - right) / 1000))
     assert 0.6 < right < 0.95
     assert abs(found.accuracy.mean - right) < 3 * error
+    assert np.isclose(found.difference.mean, found.accuracy.mean - found.accuracy_of_all.mean)
 
 
 def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted():
@@ -108,6 +109,9 @@ def test_labels_that_nothing_tells_are_guessed_at_half():
     found = sma.select_heads(posed(*made(3, EXAMPLES, random_labels=True)), keep=2, components=FEATURES)
     for accuracy in (found.accuracy, found.accuracy_of_all):
         assert abs(accuracy.mean - 0.5) < 3 * max(accuracy.error, 0.5 / math.sqrt(EXAMPLES))
+    assert np.isclose(found.difference.mean, found.accuracy.mean - found.accuracy_of_all.mean)
+    times = found.kept_in_folds  # two heads in every fold, not the same ones
+    assert np.isclose(times.sum(), 2) and np.any((times > 0) & (times < 1))
 
 
 def test_two_layers_and_several_classes():

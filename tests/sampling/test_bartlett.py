@@ -57,17 +57,21 @@ def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
     numbers = {"layers": HEADS, "width": WIDTHS, "temperature": 0.3, "variance": VARIANCES}
     problem = sma.Problem(rng.normal(size=(5, 4, 3)), rng.normal(size=5), **numbers)
     potential = posterior_density(problem, FACTORS).action.potential
-    gaps = []
-    for point in jnp.asarray(0.5 * rng.normal(size=(2, FACTORS.coordinates))):
+
+    @jax.jit
+    def gap(point):
         order_parameters = coordinates.order_parameters(point, coordinates.full_rank(LAYOUT))
         action = sma.theory.action(problem, order_parameters)
-        gaps.append(2 * potential(point) - max(WIDTHS) * action)
-        gaps[-1] -= 2 * sum(i * point[start + i] for start, size in ((0, 4), (10, 2)) for i in range(size))
+        beside = sum(i * point[start + i] for start, size in ((0, 4), (10, 2)) for i in range(size))
+        return 2 * potential(point) - max(WIDTHS) * action - 2 * beside
+
+    gaps = [gap(point) for point in 0.5 * rng.normal(size=(2, FACTORS.coordinates))]
     assert float(gaps[0]) == pytest.approx(float(gaps[1]), rel=1e-10)
 
 
 def test_narrow_layers_are_short_of_columns():
     factors = _bartlett.bartlett(Architecture.of((3, 2), (4, 1, 2)))
     assert (factors.sizes, factors.ranks) == ((3, 2, 1), (3, 1, 1))
-    found = coordinates.order_parameter_factors(jnp.zeros(factors.coordinates), factors)
+    point = np.zeros(factors.coordinates)
+    found = jax.eval_shape(lambda point: coordinates.order_parameter_factors(point, factors), point)
     assert [factor.shape for factor in found] == [(6, 3), (2, 1), (1, 1)]

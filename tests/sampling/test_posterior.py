@@ -140,5 +140,6 @@ def test_the_potential_of_the_weights_is_that_of_a_model_in_numpyro():
         numpyro.sample("labels", dist.Normal(outputs, math.sqrt(0.3)).to_event(2), obs=known.labels)
 
     data, _ = weights.prepared(known, None, jax.random.key(0))
-    wanted = potential_energy(model, (), {}, position)
-    assert float(weights._potential(position, data, False)) == pytest.approx(float(wanted), rel=1e-13)
+    wanted = jax.jit(lambda position: potential_energy(model, (), {}, position))(position)
+    found = jax.jit(lambda position: weights._potential(position, data, False))(position)
+    assert float(found) == pytest.approx(float(wanted), rel=1e-13)

@@ -50,6 +50,11 @@ def test_messages_within_a_message_are_separated():
     ]
 
 
+def test_sentences_that_stand_twice_or_in_two_classes_are_left_out():
+    pairs = [(" One ", "a"), ("two", "b"), ("one", "a"), ("Two", "a"), ("", "b"), ("t w o", "b"), ("T  W O", "b")]
+    assert texts.without_doubles(pairs) == [("One", "a"), ("t w o", "b")]
+
+
 def test_labels_of_several_classes_are_one_hot_less_their_mean():
     sentences = made(3, 4, 5)
     labels = sentences.labels(np.arange(12))
@@ -68,6 +73,12 @@ def test_splits_of_sentences_are_balanced_and_disjoint(counts, train, test):
     assert not {*split.train.texts} & {*split.test.texts}
     # Classes are mixed, not one behind the other.
     assert np.count_nonzero(np.diff(sentences.classes[split.test.places])) > 1
+
+
+def test_a_class_that_is_too_small_is_shared_in_proportion():
+    sentences = made(8, 100)
+    train, test = (classes_of(part, sentences) for part in sentences.split(0, 20, 60))
+    assert (train, test) == ([2, 18], [6, 54])
 
 
 def test_splits_of_sentences_follow_the_seed_and_contain_smaller_ones():

@@ -32,7 +32,12 @@ def test_another_temperature_would_be_seen():
 
 @pytest.mark.usefixtures("optimised")
 def test_samples_are_those_of_the_first_paper():
-    scores = np.concatenate([authors.sampled(width).scores for width in (10, 100)])
+    theirs, _ = authors.chains()
+    both = {width: authors.sampled(width) for width in (10, 100)}
+    for width, drawn in both.items():
+        U = theirs["sampled_order_parameter"].sel(sampled_width=width).values
+        np.testing.assert_allclose([drawn.theirs, drawn.error], [U.mean(axis=0), stats.sem(U)], rtol=1e-12)
+    scores = np.concatenate([drawn.scores for drawn in both.values()])
     # Twenty entries, not independent: the largest within what twenty would give once in a hundred tests.
     assert np.abs(scores).max() < stats.norm.isf(0.5 * 0.01 / len(scores))
 

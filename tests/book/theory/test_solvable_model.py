@@ -56,6 +56,14 @@ def test_solvable_energy_and_outputs_are_those_of_data(model):
         assert within(one, values, 0.01 if name in ("energy", "variance") else 0.003), name
 
 
+def test_squared_error_is_that_of_the_law_of_outputs_by_quadrature(model):
+    law = model.predict(np.array([[1.3, -0.5], [-0.5, 0.9]]))
+    normals, weights = np.polynomial.hermite_e.hermegauss(5)
+    outputs = {sign: sign * law.slope + law.offset + np.sqrt(law.spread) * normals for sign in (1, -1)}
+    errors = [np.average((output - sign) ** 2, weights=weights) for sign, output in outputs.items()]
+    assert float(law.squared_error) == pytest.approx(np.mean(errors), rel=1e-12)
+
+
 def test_solvable_saddle_point_is_the_lowest_point_of_the_action(model):
     found = model.solve()
     factors = full_rank(model.architecture)

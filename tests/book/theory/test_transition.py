@@ -94,3 +94,149 @@ def test_dynamics_without_examples_sample_the_prior():
         squares.append(float((phase[0] ** 2).mean()))
     # 60 weights, 400 nearly independent draws: a standard error of 0.01
     assert np.mean(squares) == pytest.approx(1, abs=0.04)
+
+
+class ByHand:
+    """The dynamics of one network in NumPy: derivatives by hand, the same random kicks, in double precision."""
+
+    x: np.ndarray
+    y: np.ndarray
+    seen: np.ndarray
+
+    def __init__(self, x, y, seen, width, step):
+        self.x, self.y, self.seen, self.width, self.step = x, y, np.broadcast_to(seen, len(y)), width, step
+        self.scale = np.sqrt(2 * width * FEATURES)
+
+    def parts(self, state):
+        """V0, V1 and a, and the readout of each path."""
+        N = self.width
+        V0, V1, a = np.split(state, [state.size - 2 * N * N - N, state.size - N])
+        V0, V1 = V0.reshape(N, -1), V1.reshape(2, N, N)
+        return V0, V1, a, np.array([a @ V1[h] for h in (0, 1)]) / np.sqrt(N)
+
+    def overlap(self, state):
+        w = self.parts(state)[3]
+        return w @ w.T / self.width
+
+    def outputs(self, state, x):
+        V0, _, _, w = self.parts(state)
+        return sum(x[:, h] @ V0.T @ w[h] for h in (0, 1)) / self.scale
+
+    def slope(self, state):
+        """Of half the squared misfit of the examples seen over T, and half the squared weights."""
+        V0, V1, a, w = self.parts(state)
+        misfit = self.seen * (self.outputs(state, self.x) - self.y) / TEMPERATURE
+        pulled = [misfit @ self.x[:, h] / self.scale for h in (0, 1)]
+        of_w = [V0 @ pulled[h] / np.sqrt(self.width) for h in (0, 1)]
+        of_a = sum(V1[h] @ of_w[h] for h in (0, 1))
+        of_V1 = [np.outer(a, of_w[h]) for h in (0, 1)]
+        return state + np.concatenate([np.ravel(one) for one in (w.T @ pulled, of_V1, of_a)])
+
+    def relax(self, phase, key):
+        """Four kicks, a quarter of a relaxation time apart."""
+        state, velocity = (np.asarray(one, float) for one in phase)
+        for own in jax.random.split(key, 4):
+            for _ in range(round(0.25 / self.step)):
+                state = state + self.step / 2 * velocity
+                velocity = velocity - self.step * self.slope(state)
+                state = state + self.step / 2 * velocity
+            noise = np.asarray(jax.random.normal(own, state.shape, jnp.float32), float)
+            velocity = np.exp(-0.25) * velocity + np.sqrt(1 - np.exp(-0.5)) * noise
+        return state, velocity
+
+
+WIDTH, FEATURES, TEMPERATURE, STEP = 3, 5, 0.5, 0.05
+GIVEN = {"width": WIDTH, "features": FEATURES}
+
+
+@pytest.fixture
+def few():
+    data = transition.draw(np.random.default_rng(3), 8, FEATURES, 0.9, 1.5, tests=4)
+    return data, *transition.single(data.x.reshape(8, -1), data.y, data.x_test.reshape(4, -1))
+
+
+def test_the_time_of_escape_is_that_of_dynamics_by_hand(few):
+    data, x, y, _ = few
+    hand, key = ByHand(data.x, data.y, 1.0, WIDTH, STEP), jax.random.key(5)
+    first, second, kicks = jax.random.split(key, 3)
+    phase = [transition.weights(one, WIDTH, data.x.shape[-1]) for one in (first, second)]
+    along, misfit = [], []
+    for time in range(8):
+        phase = hand.relax(phase, jax.random.fold_in(kicks, time))
+        along.append(np.array([1, -1]) @ hand.overlap(phase[0]) @ np.array([1, -1]) / 2)
+        misfit.append(np.mean((data.y - hand.outputs(phase[0], data.x)) ** 2))
+    record = next(time for time in range(2, 8) if along[time] > max(along[:time]))  # neither at once nor at the end
+    beyond = (max(along[:record]) + along[record]) / 2
+    for barrier, times in ((beyond, record + 1), (np.inf, 8)):
+        found = transition.escape(key, x, y, TEMPERATURE, barrier, 8, **GIVEN, step=STEP)
+        assert int(found[0]) == times
+        np.testing.assert_allclose(found[1], along[times - 1], rtol=1e-3)
+        np.testing.assert_allclose(found[2], [np.mean(along[:times]), np.mean(misfit[:times])], rtol=1e-3)
+
+
+def test_means_of_a_stay_are_those_of_its_second_half_by_hand(few):
+    data, x, y, x_test = few
+    seen = np.arange(8) < 6
+    hand, key = ByHand(data.x, data.y, seen, WIDTH, STEP), jax.random.key(6)
+    phase = tuple(transition.weights(jax.random.key(k), WIDTH, data.x.shape[-1], size=2.0) for k in (0, 1))
+    found = transition.stay(phase, key, *transition.single(seen), x, y, x_test, TEMPERATURE, 5, **GIVEN, step=STEP)
+    U, outputs = [], []
+    for time in range(5):
+        phase = hand.relax(phase, jax.random.fold_in(key, time))
+        U.append(hand.overlap(phase[0]))
+        outputs.append(hand.outputs(phase[0], data.x_test))
+    np.testing.assert_allclose(found[0], phase, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found[1], np.mean(U[2:], axis=0), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found[2], np.mean(outputs[2:], axis=0), rtol=1e-3, atol=1e-3)
+
+
+def test_descent_is_adam_by_hand(few):
+    data, x, y, x_test = few
+    seen, rate, steps = np.arange(8) < 6, 0.03, 40
+    hand = ByHand(data.x, data.y, seen, WIDTH, STEP)
+    start = transition.weights(jax.random.key(0), WIDTH, data.x.shape[-1])
+    given = (*transition.single(seen), x, y, x_test, TEMPERATURE, steps)
+    found, U, outputs = transition.descend(start, *given, **GIVEN, rate=rate)
+    state, mean, square = np.asarray(start, float), 0.0, 0.0
+    for step in range(1, steps + 1):
+        slope = hand.slope(state)
+        mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
+        state = state - rate * mean / (1 - 0.9**step) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
+    np.testing.assert_allclose(found, state, atol=1e-3)
+    np.testing.assert_allclose(U, hand.overlap(state), rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(outputs, hand.outputs(state, data.x_test), rtol=1e-2, atol=1e-3)
+
+
+def test_derivatives_by_hand_are_those_of_differences(few):
+    """The rule that the tests above rest on."""
+    data, *_ = few
+    hand = ByHand(data.x, data.y, np.arange(8) < 6, WIDTH, STEP)
+    state, way = np.random.default_rng(0).normal(size=(2, 2 * WIDTH**2 + WIDTH * (1 + data.x.shape[-1])))
+
+    def potential(state):
+        misfit = hand.seen * (hand.outputs(state, data.x) - data.y) ** 2
+        return misfit.sum() / (2 * TEMPERATURE) + state @ state / 2
+
+    slope = (potential(state + 1e-5 * way) - potential(state - 1e-5 * way)) / 2e-5
+    assert hand.slope(state) @ way == pytest.approx(slope, rel=1e-7)
+
+
+def test_minima_are_followed_as_examples_come_and_go():
+    """Up to the learned minimum and back, by a minimiser of its own from each minimum to the next."""
+    width, examples, counts = 20, 120, [60, 90, 120, 110, 100]
+    data = transition.draw(np.random.default_rng([0, width, examples]), examples, 4 * examples, 0.995, 0.7)
+    action = transition.action_of(data, width, 0.05)
+    overlaps, point = transition.follow(action, jnp.array(counts), jnp.zeros(4))
+    np.testing.assert_array_equal(overlaps[-1], action.overlap(point))
+    place, found = np.zeros(3), []
+    for count in counts:
+        minus, plus = ((data.x[:count, 0] + sign * data.x[:count, 1]) / np.sqrt(2) for sign in (-1, 1))
+        both = minus @ plus.T
+        kernels = [one / (2 * data.features) for one in (minus @ minus.T, both + both.T, plus @ plus.T)]
+
+        def height(at, kernels=kernels, count=count):
+            return _action(np.exp(at[0]), at[1:], kernels, data.y[:count], width, 0.05)
+
+        place = minimize(height, place, method="BFGS").x
+        found.append(np.exp(place[0]))
+    np.testing.assert_allclose(overlaps[:, 0, 0], found, rtol=1e-3)
