@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
 from statmech_attention.theory.coordinates import FactorShapes, entropy, order_one
+from statmech_attention.theory.corrections import hessian
 from statmech_attention.theory.energies import PairEnergy
 from statmech_attention.theory.landscape import Action
 from statmech_attention.theory.prepared import all_pairs, prepared
@@ -17,7 +18,6 @@ from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.trust_region import Outcome, exact_step, minimise
 
 _MAX_STEPS = 100  # to a mode
-_AT_ONCE = 16  # columns of a Hessian that are computed together
 
 
 class Posterior(NamedTuple):
@@ -86,12 +86,3 @@ def _derivatives_of_search(point, data: Posterior, weight):
     beside, slope = jax.value_and_grad(order_one)(point, search.factors)
     half = 0.5 / data.search.weight
     return half * (value - least) + beside, half * gradient + slope, half * curvature.hessian
-
-
-def hessian(function, point: Float[Array, " coordinates"]) -> Float[Array, "coordinates coordinates"]:
-    """Second derivatives, a few columns at a time to spare memory."""
-    _, product = jax.linearize(jax.grad(function), point)
-    directions = jnp.eye(point.shape[0])
-    small = point.shape[0] <= _AT_ONCE
-    matrix = jax.vmap(product)(directions) if small else jax.lax.map(product, directions, batch_size=_AT_ONCE)
-    return 0.5 * (matrix + matrix.T)

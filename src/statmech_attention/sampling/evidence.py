@@ -27,12 +27,12 @@ from statmech_attention.sampling._bartlett import bartlett, prior_constant, prio
 from statmech_attention.sampling._chains import checked, whole_widths
 from statmech_attention.sampling._density import Laplace, Posterior, posterior_density
 from statmech_attention.sampling._modes import gaussians_at_modes
-from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima
 from statmech_attention.theory.coordinates import FactorShapes, full_rank, half_entropy, order_one
 from statmech_attention.theory.energies import PairEnergy
 from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.theory.regression import Estimate
 
 _REPLICATES = 16

@@ -1,6 +1,7 @@
 """The theory at finite width: problem, kernel, action, saddle point, predictor, evidence."""
 
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
+from statmech_attention.theory.criterion import Criterion, criterion
 from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.hyperparameters import EvidenceMaximum, maximise_evidence
 from statmech_attention.theory.infinite_width import kernel_without_paths
@@ -15,6 +16,7 @@ from statmech_attention.theory.trust_region import Outcome
 from statmech_attention.theory.without_paths import NotSettled, TokenSolution, solve_without_paths, sweep_without_paths
 
 __all__ = [
+    "Criterion",
     "EvidenceMaximum",
     "KernelRegression",
     "NotConverged",
@@ -26,7 +28,7 @@ __all__ = [
     "Solution",
     "TokenSolution",
 ]
-__all__ += ["accuracy", "action", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
+__all__ += ["accuracy", "action", "criterion", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
 __all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "solve", "solve_sweep"]
 __all__ += ["kernel_without_paths", "solve_without_paths"]
 __all__ += ["maximise_evidence_without_paths", "sweep_without_paths"]

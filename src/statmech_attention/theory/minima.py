@@ -123,7 +123,7 @@ def _distinct(ends: Sequence[_End]) -> list[_End]:
         if end.reached.minimum.outcome != Outcome.CONVERGED:
             continue
         for place, other in enumerate(different):
-            if _same(end.reached, other.reached):
+            if same(end.reached, other.reached):
                 different[place] = other._replace(starts=other.starts + end.starts)
                 break
         else:
@@ -131,7 +131,8 @@ def _distinct(ends: Sequence[_End]) -> list[_End]:
     return different
 
 
-def _same(minimum: ActionMinimum, other: ActionMinimum) -> bool:
+def same(minimum: ActionMinimum | Solution, other: ActionMinimum | Solution) -> bool:
+    """Whether two minima are one, by their order parameters."""
     first, second = (np.asarray(end.order_parameters[0]) for end in (minimum, other))
     size = np.sqrt(np.diag(first))
     return bool(np.max(np.abs(first - second) / np.outer(size, size)) < _SAME)

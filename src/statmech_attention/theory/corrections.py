@@ -21,14 +21,16 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import map_factorisations, quick_jit
-from statmech_attention.model import AttentionedInputs
-from statmech_attention.sampling._density import hessian
-from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
-from statmech_attention.theory import Prediction, Solution
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.coordinates import full_rank, order_one, order_parameters, point_of
 from statmech_attention.theory.kernels import inputs_like
 from statmech_attention.theory.landscape import Action
+from statmech_attention.theory.outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.theory.prepared import all_pairs
+from statmech_attention.theory.regression import Prediction
+from statmech_attention.theory.solution import Solution
+
+_AT_ONCE = 16  # columns of a Hessian that are computed together
 
 
 class Corrected(NamedTuple):
@@ -58,11 +60,7 @@ def corrected(solution: Solution, *, test: AttentionedInputs | ArrayLike | None 
 
     Source: ours; the expansion is Laplace's, see Tierney and Kadane (1986).
     """
-    if solution.action.ndim:
-        raise ValueError("solution: wanted a single solution, got a batch. Take one of them, as in solution[0].")
-    problem = solution.problem
-    if not all(map(math.isfinite, problem.width)):
-        raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
+    problem = need_single(solution).problem
     inputs, architecture = problem.attentioned, problem.architecture
     factors = full_rank(architecture)
     action = Action.of(all_pairs(problem), architecture, factors)
@@ -72,6 +70,20 @@ def corrected(solution: Solution, *, test: AttentionedInputs | ArrayLike | None 
     if test is None:
         return result
     return result._replace(prediction=Prediction(*(by_output(values, inputs) for values in result.prediction)))
+
+
+def need_single(solution) -> Solution:
+    """Validate a single solution along paths, of finite width."""
+    if not isinstance(solution, Solution):
+        raise ValueError(
+            f"solution: wanted a Solution along single paths, got a {type(solution).__name__}. Whole models have no "
+            "correction: take a smaller model of the kind along paths, by attentioned_inputs and solve."
+        )
+    if solution.action.ndim:
+        raise ValueError("solution: wanted a single solution, got a batch. Take one of them, as in solution[0].")
+    if not all(map(math.isfinite, solution.problem.width)):
+        raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
+    return solution
 
 
 @quick_jit()
@@ -112,3 +124,12 @@ def _second(function, point, direction):
         return jax.jvp(function, (p,), (direction,))[1]
 
     return jax.jvp(first, (point,), (direction,))[1]
+
+
+def hessian(function, point: Float[Array, " coordinates"]) -> Float[Array, "coordinates coordinates"]:
+    """Second derivatives, a few columns at a time to spare memory."""
+    _, product = jax.linearize(jax.grad(function), point)
+    directions = jnp.eye(point.shape[0])
+    small = point.shape[0] <= _AT_ONCE
+    matrix = jax.vmap(product)(directions) if small else jax.lax.map(product, directions, batch_size=_AT_ONCE)
+    return 0.5 * (matrix + matrix.T)

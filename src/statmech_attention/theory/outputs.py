@@ -1,0 +1,41 @@
+"""Mean (9) and variance (30) of the output as functions of the order parameter, for many of them on the same inputs."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.theory.energies import PairEnergy, packed, pair_products
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
+from statmech_attention.theory.regression import Prediction
+
+
+class CrossKernels(NamedTuple):
+    """Kernels between training and test inputs by pairs of paths, and of each test example with itself."""
+
+    products: Float[Array, "pairs examples others"]
+    diagonal: Float[Array, "pairs others"]
+
+
+def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances) -> CrossKernels:
+    """The kernels between training and test inputs by pairs of paths."""
+    root = np.sqrt(kernel_scale(inputs, variances))
+    left, right = (root * np.asarray(kernel_inputs(examples)) for examples in (inputs, test))
+    both = 2 - np.eye(left.shape[1])  # orders of a pair
+    diagonal = np.einsum("epi,eqi->pqe", right, right, optimize=True) * both[:, :, None]
+    products = np.stack(list(pair_products(left, right)))
+    return CrossKernels(jnp.asarray(products), jnp.asarray(diagonal[np.triu_indices(len(diagonal))]))
+
+
+def output(overlap: Float[Array, "paths paths"], energy: PairEnergy, test: CrossKernels) -> Prediction:
+    """Mean (9) and variance (30) of the output given $U$."""
+    across = jnp.einsum("p,pet->et", packed(overlap), test.products)
+    return energy.regression(overlap).predict(across, packed(overlap) @ test.diagonal)
+
+
+def by_output(values, inputs: AttentionedInputs):
+    """Split the last axis, over pairs (example, output), if there are several outputs."""
+    axes = inputs.chain.readout.axes
+    return values.reshape(*values.shape[:-1], values.shape[-1] // inputs.chain.outputs, *axes)
