@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import statmech_attention as sma
+from attention_book.theory.solvable_model import SolvableModel
 
 LAYERS = (2, 2)
 
@@ -58,6 +59,16 @@ def test_the_classifier_is_pickled_searched_and_stands_in_a_pipeline(data):
     best = search.best_estimator_
     loaded = pickle.loads(pickle.dumps(best))
     np.testing.assert_array_equal(loaded.predict_proba(inputs), best.predict_proba(inputs))
+
+
+def test_the_fit_is_at_the_lowest_of_two_minima_and_says_how_far_to_trust_it():
+    numbers = {"examples": 200, "features": 800, "width": 20.0, "temperature": 0.05}
+    problem, test, labels = SolvableModel([[1, 0.99], [0.99, 1]], [0.5, 0.0], **numbers).sample(jax.random.key(1))
+    model = sma.AttentionPathsClassifier(width=20.0, temperature=0.05)
+    model.fit(np.asarray(problem.attentioned.values), np.asarray(problem.labels))
+    assert model.score(np.asarray(test.values), np.asarray(labels)) > 0.99  # of the other minimum 0.54
+    found = model.criterion(np.asarray(test.values))
+    assert found.is_lowest and len(found.minima) == 2 and found.r < 0.1
 
 
 def test_three_classes_are_told_apart_in_single_precision_outside(data):
