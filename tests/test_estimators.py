@@ -62,11 +62,11 @@ def test_the_classifier_is_pickled_searched_and_stands_in_a_pipeline(data):
 
 
 def test_the_fit_is_at_the_lowest_of_two_minima_and_says_how_far_to_trust_it():
-    numbers = {"examples": 200, "features": 800, "width": 20.0, "temperature": 0.05}
-    problem, test, labels = SolvableModel([[1, 0.99], [0.99, 1]], [0.5, 0.0], **numbers).sample(jax.random.key(1))
-    model = sma.AttentionPathsClassifier(width=20.0, temperature=0.05)
+    numbers = {"examples": 100, "features": 400, "width": 10.0, "temperature": 0.05}
+    problem, test, labels = SolvableModel([[1, 0.999], [0.999, 1]], [0.5, 0.0], **numbers).sample(jax.random.key(0), 60)
+    model = sma.AttentionPathsClassifier(width=10.0, temperature=0.05)
     model.fit(np.asarray(problem.attentioned.values), np.asarray(problem.labels))
-    assert model.score(np.asarray(test.values), np.asarray(labels)) > 0.99  # of the other minimum 0.54
+    assert model.score(np.asarray(test.values), np.asarray(labels)) > 0.98  # at the other minimum near one half
     found = model.criterion(np.asarray(test.values))
     assert found.is_lowest and len(found.minima) == 2 and found.r < 0.1
 
