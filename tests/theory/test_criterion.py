@@ -1,6 +1,7 @@
 """The criterion beside the exact posterior: with two minima, on labels of random networks, and what it refuses."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -37,7 +38,7 @@ def test_r_is_the_size_of_the_error_on_labels_of_random_networks(width, temperat
     random = np.random.default_rng(width)
     x = random.normal(size=(12, 4, 3))
     weights = sma.sample_weights(key=jax.random.key(width), layers=(2, 2), width=width, features=3)
-    labels = sma.model.forward_paths(weights, sma.model.AttentionedInputs(x, (2, 2)))[:8]
+    labels = sma.model.forward_paths(weights, sma.AttentionedInputs(jnp.asarray(x), (2, 2)))[:8]
     labels = np.asarray(labels) + np.sqrt(temperature) * random.normal(size=8)
     problem = sma.Problem(x[:8], labels, layers=(2, 2), width=width, temperature=temperature)
     found = sma.criterion(sma.solve(problem), x[8:])
