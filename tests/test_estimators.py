@@ -39,7 +39,7 @@ def test_the_regressor_predicts_what_the_theory_does(data):
     model = sma.AttentionPathsRegressor(LAYERS, width=5.0, temperature=0.2).fit(inputs[:40], target[:40])
     shift, scale = target[:40].mean(), target[:40].std()
     problem = sma.Problem(inputs[:40], (target[:40] - shift) / scale, layers=LAYERS, width=5.0, temperature=0.2)
-    solution = sma.solve(problem)
+    solution = sma.minima(problem)[0]
     mean, variance = solution.predict(inputs[40:])
     found, deviation = model.predict(inputs[40:], return_std=True)
     np.testing.assert_allclose(found, shift + scale * mean, rtol=1e-9)
@@ -105,7 +105,7 @@ def test_probabilities_are_those_of_a_normal_output_with_its_noise(data):
     names = np.where(target > 0, 1, -1)
     model = sma.AttentionPathsClassifier(LAYERS, temperature=0.7).fit(inputs[:40], names[:40])
     problem = sma.Problem(inputs[:40], names[:40].astype(float), layers=LAYERS, width=10.0, temperature=0.7)
-    solution = sma.solve(problem)
+    solution = sma.minima(problem)[0]
     mean, variance = sma.kernel_regression(problem, solution.order_parameter).predict(inputs[40:])
     wanted = [math.erfc(-m / math.sqrt(2 * (v + 0.7))) / 2 for m, v in zip(mean, variance, strict=True)]
     np.testing.assert_allclose(model.predict_proba(inputs[40:])[:, 1], wanted, rtol=1e-8)
