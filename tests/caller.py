@@ -33,6 +33,7 @@ half = 0.5 * problem.temperature + problem.examples + sum(problem.width)
 solution = sma.solve(problem, tolerance=1e-8)
 sweep = sma.solve_sweep(problem, widths=[3, 30], temperatures=[0.1])
 lowest = sma.minima(problem, tolerance=1e-8)[0]
+trusted = sma.criterion(solution, test=trial.test).r
 best = sma.maximise_evidence(problem, chosen=["temperature"])
 evidence = sma.log_evidence(best.solution, corrected=True)
 prediction = solution.predict(trial.test)
@@ -124,6 +125,7 @@ problem.replace(width=30).temprature  # type: ignore[attr-defined]
 sma.solve(problem, tolerence=1e-8)  # type: ignore[call-arg]
 sma.solve_sweep(problem, width=[3, 30], temperatures=[0.1])  # type: ignore[call-arg]
 sma.minima(problem, tolerence=1e-8)  # type: ignore[call-arg]
+sma.criterion(solution, tests=trial.test)  # type: ignore[call-arg]
 sma.maximise_evidence(problem, choosen=["temperature"])  # type: ignore[call-arg]
 best.temprature  # type: ignore[attr-defined]
 sma.log_evidence(solution, correct=True)  # type: ignore[call-arg]

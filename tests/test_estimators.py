@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import statmech_attention as sma
+from attention_book.theory.solvable_model import SolvableModel
 
 LAYERS = (2, 2)
 
@@ -38,7 +39,7 @@ def test_the_regressor_predicts_what_the_theory_does(data):
     model = sma.AttentionPathsRegressor(LAYERS, width=5.0, temperature=0.2).fit(inputs[:40], target[:40])
     shift, scale = target[:40].mean(), target[:40].std()
     problem = sma.Problem(inputs[:40], (target[:40] - shift) / scale, layers=LAYERS, width=5.0, temperature=0.2)
-    solution = sma.solve(problem)
+    solution = sma.minima(problem)[0]
     mean, variance = solution.predict(inputs[40:])
     found, deviation = model.predict(inputs[40:], return_std=True)
     np.testing.assert_allclose(found, shift + scale * mean, rtol=1e-9)
@@ -58,6 +59,16 @@ def test_the_classifier_is_pickled_searched_and_stands_in_a_pipeline(data):
     best = search.best_estimator_
     loaded = pickle.loads(pickle.dumps(best))
     np.testing.assert_array_equal(loaded.predict_proba(inputs), best.predict_proba(inputs))
+
+
+def test_the_fit_is_at_the_lowest_of_two_minima_and_says_how_far_to_trust_it():
+    numbers = {"examples": 100, "features": 400, "width": 10.0, "temperature": 0.05}
+    problem, test, labels = SolvableModel([[1, 0.999], [0.999, 1]], [0.5, 0.0], **numbers).sample(jax.random.key(0), 60)
+    model = sma.AttentionPathsClassifier(width=10.0, temperature=0.05)
+    model.fit(np.asarray(problem.attentioned.values), np.asarray(problem.labels))
+    assert model.score(np.asarray(test.values), np.asarray(labels)) > 0.98  # at the other minimum near one half
+    found = model.criterion(np.asarray(test.values))
+    assert found.is_lowest and len(found.minima) == 2 and found.r < 0.1
 
 
 def test_three_classes_are_told_apart_in_single_precision_outside(data):
@@ -94,7 +105,7 @@ def test_probabilities_are_those_of_a_normal_output_with_its_noise(data):
     names = np.where(target > 0, 1, -1)
     model = sma.AttentionPathsClassifier(LAYERS, temperature=0.7).fit(inputs[:40], names[:40])
     problem = sma.Problem(inputs[:40], names[:40].astype(float), layers=LAYERS, width=10.0, temperature=0.7)
-    solution = sma.solve(problem)
+    solution = sma.minima(problem)[0]
     mean, variance = sma.kernel_regression(problem, solution.order_parameter).predict(inputs[40:])
     wanted = [math.erfc(-m / math.sqrt(2 * (v + 0.7))) / 2 for m, v in zip(mean, variance, strict=True)]
     np.testing.assert_allclose(model.predict_proba(inputs[40:])[:, 1], wanted, rtol=1e-8)

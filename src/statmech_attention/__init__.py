@@ -34,6 +34,7 @@ from statmech_attention.theory import (
     Solution,
     WeightedLabels,
     accuracy,
+    criterion,
     head_scores,
     kernel,
     kernel_regression,
@@ -49,7 +50,7 @@ __version__ = _version()
 __all__ = ["AttentionedInputs", "Heads", "Linear", "LogisticLabels", "NotConverged", "Outcome", "Outputs", "Problem"]
 __all__ += ["SkipHeads", "Solution", "TokenInputs", "WeightedLabels", "accuracy", "attention_from_products"]
 __all__ += ["attention_from_queries_and_keys", "attention_from_torch", "attention_from_transformers"]
-__all__ += ["attentioned_inputs", "enable_x64", "forward", "head_scores", "kernel", "kernel_regression"]
+__all__ += ["attentioned_inputs", "criterion", "enable_x64", "forward", "head_scores", "kernel", "kernel_regression"]
 __all__ += ["layers", "load", "log_evidence", "maximise_evidence", "minima", "model"]
 __all__ += ["sample_weights", "save", "solve", "solve_sweep"]
 __all__ += ["theory", "token_inputs"]

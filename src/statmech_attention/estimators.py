@@ -25,13 +25,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from statmech_attention.layers import Chain, Outputs
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model import AttentionedInputs
-from statmech_attention.theory import Problem, kernel_regression, log_evidence, solve
+from statmech_attention.theory import (
+    Criterion,
+    NotConverged,
+    Problem,
+    criterion,
+    kernel_regression,
+    log_evidence,
+    minima,
+)
 
 _ARRAYS: dict[str, Any] = {"allow_nd": True, "dtype": np.float64}
 
 
 class _AttentionPaths(BaseEstimator):
-    """Fit the order parameter to labels, and predict mean (9) and variance (30) of the output."""
+    """Fit the order parameter to labels, at the lowest minimum; predict mean (9) and variance (30) of the output."""
 
     def __init__(
         self,
@@ -68,7 +76,7 @@ class _AttentionPaths(BaseEstimator):
         return X
 
     def _fit(self, X, labels) -> None:
-        """Solve for the order parameter."""
+        """Find the order parameter at the lowest minimum of the action."""
         default = (X.shape[1],) if X.ndim == 3 else (1,)
         if self.layers is None and X.ndim == 2 and X.shape[1] > 1:
             got = f"{X.shape[1]} flat columns, which are read as one path"
@@ -81,9 +89,11 @@ class _AttentionPaths(BaseEstimator):
             self.layers_ = (*self.layers_, Outputs(labels.shape[1]))
         self.inputs_, self.labels_ = self._paths(X), labels
         with jax.enable_x64(True):
-            solution = solve(self._problem(), throw=False)
-            if not solution.converged:
+            try:
+                solution = minima(self._problem())[0]
+            except NotConverged as failure:
                 warnings.warn("No saddle point was reached. Raise the temperature.", ConvergenceWarning, stacklevel=3)
+                solution = failure.solution
             self.order_parameter_ = np.asarray(solution.order_parameter)
             self.log_evidence_ = float(log_evidence(solution))
 
@@ -96,6 +106,13 @@ class _AttentionPaths(BaseEstimator):
         if X.ndim == 2 and X.shape[1] % paths:
             raise ValueError(f"X: wanted a multiple of {paths} columns for layers={self.layers_}, got {X.shape[1]}.")
         return X.reshape(len(X), paths, -1) if X.ndim == 2 else X
+
+    def criterion(self, X: ArrayLike) -> Criterion:
+        """What `statmech_attention.criterion` says of the theory on these inputs: how far to trust it, in a line."""
+        check_is_fitted(self)
+        X = self._paths(self._checked(X, reset=False))
+        with jax.enable_x64(True):
+            return criterion(minima(self._problem())[0], X)
 
     def _predicted(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the outputs."""
@@ -118,7 +135,7 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "AttentionPathsClassifier":
-        """Solve for the order parameter of `(examples, paths, features)`, or flattened, and the classes `y`."""
+        """Find the order parameter of `(examples, paths, features)`, or flattened, and the classes `y`."""
         values, names = self._checked(X, y)
         check_classification_targets(names)
         self.classes_, place = np.unique(names, return_inverse=True)
@@ -151,7 +168,7 @@ class AttentionPathsRegressor(RegressorMixin, _AttentionPaths):
     """Regression, with arguments as of the classifier, on targets shifted and scaled to mean 0 and variance 1."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "AttentionPathsRegressor":
-        """Solve for the order parameter of `(examples, paths, features)`, or flattened, and the targets `y`."""
+        """Find the order parameter of `(examples, paths, features)`, or flattened, and the targets `y`."""
         values, targets = self._checked(X, y, y_numeric=True)
         self.mean_, self.scale_ = float(targets.mean()), float(targets.std()) or 1.0
         self._fit(values, (targets - self.mean_) / self.scale_)

@@ -8,8 +8,8 @@ import pytest
 import statmech_attention as sma
 from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._density import posterior_density
-from statmech_attention.sampling._outputs import cross_kernels, output
 from statmech_attention.theory.levels.paths import order_parameter
+from statmech_attention.theory.outputs import cross_kernels, output
 from statmech_attention.theory.prepared import prepared
 
 RNG = np.random.default_rng(5)

@@ -15,11 +15,11 @@ with _warnings.catch_warnings():
 from statmech_attention.sampling._chains import SamplerSettings
 from statmech_attention.sampling._outputs import predictors
 from statmech_attention.sampling.attention import attention_posterior
-from statmech_attention.sampling.corrections import Corrected, corrected
 from statmech_attention.sampling.diagnostics import MixingWarning, effective_size, estimate, prediction, r_hat
 from statmech_attention.sampling.evidence import Importance, importance
 from statmech_attention.sampling.order_parameters import posterior, tempered_posterior
 from statmech_attention.sampling.weights import weights_posterior
+from statmech_attention.theory.corrections import Corrected, corrected
 from statmech_attention.theory.kernels.regression import Estimate
 
 __all__ = ["Corrected", "Estimate", "Importance", "MixingWarning", "SamplerSettings", "attention_posterior"]

@@ -21,9 +21,9 @@ from jaxtyping import Array, Float
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.sampling._bartlett import normal_count, order_parameters_of_normals
 from statmech_attention.sampling._hamiltonian import Point, evaluated, moved
-from statmech_attention.sampling._outputs import CrossKernels, output
 from statmech_attention.theory.descent.energies import PairEnergy
 from statmech_attention.theory.levels.paths import PathLevels
+from statmech_attention.theory.outputs import CrossKernels, output
 
 _KEPT = 0.85  # share of the particles that one step's weights are worth
 _TRAJECTORIES = 3  # of every particle at each step

@@ -1,56 +1,24 @@
 """Means (9) and variances (30) of the output for many order parameters at once."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.compiling import map_factorisations
-from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.descent.energies import PairEnergy, packed, pair_products
+from statmech_attention.theory.descent.energies import PairEnergy
 from statmech_attention.theory.kernels.of_paths import check_semi_definite, kernel_inputs, kernel_scale
 from statmech_attention.theory.kernels.regression import Prediction
+from statmech_attention.theory.outputs import CrossKernels, output
 from statmech_attention.theory.prepared import all_pairs
 from statmech_attention.theory.problem import Problem, need_problem
-
-
-class CrossKernels(NamedTuple):
-    """Kernels between training and test inputs by pairs of paths, and of each test example with itself."""
-
-    products: Float[Array, "pairs examples others"]
-    diagonal: Float[Array, "pairs others"]
-
-
-def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances) -> CrossKernels:
-    """The kernels between training and test inputs by pairs of paths."""
-    root = np.sqrt(kernel_scale(inputs, variances))
-    left, right = (root * np.asarray(kernel_inputs(examples)) for examples in (inputs, test))
-    both = 2 - np.eye(left.shape[1])  # orders of a pair
-    diagonal = np.einsum("epi,eqi->pqe", right, right, optimize=True) * both[:, :, None]
-    products = np.stack(list(pair_products(left, right)))
-    return CrossKernels(jnp.asarray(products), jnp.asarray(diagonal[np.triu_indices(len(diagonal))]))
-
-
-def output(overlap: Float[Array, "paths paths"], energy: PairEnergy, test: CrossKernels) -> Prediction:
-    """Mean (9) and variance (30) of the output given $U$."""
-    across = jnp.einsum("p,pet->et", packed(overlap), test.products)
-    return energy.regression(overlap).predict(across, packed(overlap) @ test.diagonal)
 
 
 @jax.jit
 def outputs(overlaps: Float[Array, "draws paths paths"], energy: PairEnergy, test: CrossKernels) -> Prediction:
     """The same for many order parameters."""
     return map_factorisations(lambda overlap: output(overlap, energy, test), overlaps)
-
-
-def by_output(values, inputs: AttentionedInputs):
-    """Split the last axis, over pairs (example, output), if there are several outputs."""
-    axes = inputs.chain.readout.axes
-    return values.reshape(*values.shape[:-1], values.shape[-1] // inputs.chain.outputs, *axes)
 
 
 def predictors(problem: Problem, draws: xr.Dataset) -> Float[Array, "chains draws paths features"]:

@@ -1,17 +1,12 @@
-"""The posterior density on tokens, in the directions of the lowest minimum, and outputs given a point of it."""
-
-from collections.abc import Callable
+"""The posterior density on tokens, in the directions of the lowest minimum."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.sampling._density import Laplace, Posterior, laplace
-from statmech_attention.theory import Prediction, Problem, Solution, minima
+from statmech_attention.theory import Problem, Solution, minima
 from statmech_attention.theory.levels.levels import Levels
-from statmech_attention.theory.levels.new_tokens import Descent, new_kernels
-from statmech_attention.theory.problem import inputs_of
 
 _MOST = 2000  # coordinates, of which the Hessian is formed
 _PRECISE = 1e-6  # distance to a mode, in units of the posterior's width
@@ -41,16 +36,3 @@ def _check(problem: Problem, levels: Levels) -> None:
         raise ValueError(f"directions: wanted fewer columns than neurons, got {most}. Take fewer directions.")
     if levels.coordinates > _MOST:
         raise ValueError(f"directions: wanted at most {_MOST} coordinates, got {levels.coordinates}. Take fewer.")
-
-
-def output_on_tokens(solution: Solution, test: TokenInputs) -> Callable[..., Prediction]:
-    """Mean (9) and variance (30) of the output on test inputs, a function of a point and the action."""
-    inputs, directions, variance = inputs_of(solution.problem), solution.directions, solution.problem.variance
-
-    def output(point, action) -> Prediction:
-        descent = Descent.of(inputs, directions.ranked, directions.features, action, point, variance)
-        cross, own = new_kernels(test, descent)
-        regression = action.energy.regression(action.overlap(point))
-        return regression.predict(cross.reshape(own.size, -1).T, own.reshape(-1))
-
-    return output

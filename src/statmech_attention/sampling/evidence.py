@@ -28,14 +28,14 @@ from statmech_attention.sampling._bartlett import bartlett, prior_constant, prio
 from statmech_attention.sampling._chains import checked, whole_widths
 from statmech_attention.sampling._density import Laplace, Posterior, posterior_density
 from statmech_attention.sampling._modes import gaussians_at_modes
-from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
-from statmech_attention.sampling._tokens import density_on_tokens, output_on_tokens
+from statmech_attention.sampling._tokens import density_on_tokens
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.kernels.regression import Estimate
 from statmech_attention.theory.levels.levels import Levels, excess_entropy, order_one
 from statmech_attention.theory.levels.paths import full_rank
+from statmech_attention.theory.outputs import CrossKernels, by_output, cross_kernels, output, output_on_tokens
 from statmech_attention.theory.saddle_point import no_directions
 
 _REPLICATES = 16

@@ -26,14 +26,15 @@ from statmech_attention.sampling._chains import SamplerSettings, checked, run, w
 from statmech_attention.sampling._density import Laplace, posterior_density
 from statmech_attention.sampling._hamiltonian import hamiltonian
 from statmech_attention.sampling._modes import gaussians_at_modes
-from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
+from statmech_attention.sampling._outputs import outputs
 from statmech_attention.sampling._tempering import tempering
-from statmech_attention.sampling._tokens import density_on_tokens, output_on_tokens
+from statmech_attention.sampling._tokens import density_on_tokens
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem
 from statmech_attention.theory.descent.energies import PairEnergy
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.levels.paths import order_parameters as order_parameters_at
+from statmech_attention.theory.outputs import by_output, cross_kernels, output_on_tokens
 from statmech_attention.theory.prepared import all_pairs
 from statmech_attention.theory.saddle_point import no_directions
 

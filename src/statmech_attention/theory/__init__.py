@@ -14,8 +14,10 @@ from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.search import minima
 from statmech_attention.theory.solution import NotConverged, Solution
+from statmech_attention.theory.trust import Criterion, criterion
 
 __all__ = [
+    "Criterion",
     "EvidenceMaximum",
     "KernelRegression",
     "LogisticLabels",
@@ -27,5 +29,5 @@ __all__ = [
     "Solution",
     "WeightedLabels",
 ]
-__all__ += ["accuracy", "action", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
+__all__ += ["accuracy", "action", "criterion", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
 __all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "solve", "solve_sweep"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -134,7 +134,7 @@ def _distinct(ends: Sequence[_End]) -> list[_End]:
         if end.reached.minimum.outcome != Outcome.CONVERGED:
             continue
         for place, other in enumerate(different):
-            if _same(end.reached, other.reached):
+            if same(end.reached, other.reached):
                 different[place] = other._replace(starts=other.starts + end.starts)
                 break
         else:
@@ -142,7 +142,10 @@ def _distinct(ends: Sequence[_End]) -> list[_End]:
     return different
 
 
-def _same(minimum: ActionMinimum, other: ActionMinimum) -> bool:
+def same(minimum: Any, other: Any) -> bool:
+    """Whether two minima, or solutions, are one: by their order parameters, or on tokens by their actions."""
+    if isinstance(minimum, Solution) and minimum.directions is not None:
+        return bool(abs(float(minimum.excess - other.excess)) < _SAME * (1 + abs(float(other.excess))))
     first, second = (np.asarray(end.order_parameters[0]) for end in (minimum, other))
     size = np.sqrt(np.diag(first))
     return bool(np.max(np.abs(first - second) / np.outer(size, size)) < _SAME)

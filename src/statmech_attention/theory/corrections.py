@@ -21,16 +21,17 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import map_factorisations, quick_jit
-from statmech_attention.model import AttentionedInputs, TokenInputs
-from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
-from statmech_attention.sampling._tokens import output_on_tokens
-from statmech_attention.theory import Prediction, Solution
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.kernels.of_paths import inputs_like
 from statmech_attention.theory.kernels.of_tokens import check_alike
+from statmech_attention.theory.kernels.regression import Prediction
 from statmech_attention.theory.levels.levels import differentiated, entries, order_one
 from statmech_attention.theory.levels.paths import full_rank
+from statmech_attention.theory.outputs import CrossKernels, by_output, cross_kernels, output, output_on_tokens
 from statmech_attention.theory.prepared import all_pairs
+from statmech_attention.theory.solution import Solution
 
 
 class Corrected(NamedTuple):
@@ -60,11 +61,7 @@ def corrected(solution: Solution, *, test: AttentionedInputs | TokenInputs | Arr
 
     Source: ours; the expansion is Laplace's, see Tierney and Kadane (1986).
     """
-    if solution.excess.ndim:
-        raise ValueError("solution: wanted a single solution, got a batch. Take one of them, as in solution[0].")
-    problem = solution.problem
-    if not all(map(math.isfinite, problem.width)):
-        raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
+    problem = need_single(solution).problem
     inputs: Any = problem.attentioned
     architecture, kernels = problem.architecture, None
     new: Any = test
@@ -82,6 +79,17 @@ def corrected(solution: Solution, *, test: AttentionedInputs | TokenInputs | Arr
     if test is None:
         return result
     return result._replace(prediction=Prediction(*(by_output(values, inputs) for values in result.prediction)))
+
+
+def need_single(solution) -> Solution:
+    """Validate a single solution of finite width."""
+    if not isinstance(solution, Solution):
+        raise ValueError(f"solution: wanted a Solution, got a {type(solution).__name__}. Take sma.solve(problem).")
+    if solution.excess.ndim:
+        raise ValueError("solution: wanted a single solution, got a batch. Take one of them, as in solution[0].")
+    if not all(map(math.isfinite, solution.problem.width)):
+        raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
+    return solution
 
 
 def _along_paths(point, action: Action, kernels: CrossKernels) -> Prediction:

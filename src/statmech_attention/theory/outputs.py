@@ -1,0 +1,59 @@
+"""Mean (9) and variance (30) of the output as functions of the order parameter, or of a point on tokens."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.theory.descent.energies import PairEnergy, packed, pair_products
+from statmech_attention.theory.kernels.of_paths import kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels.regression import Prediction
+from statmech_attention.theory.levels.new_tokens import Descent, new_kernels
+from statmech_attention.theory.problem import inputs_of
+from statmech_attention.theory.solution import Solution
+
+
+class CrossKernels(NamedTuple):
+    """Kernels between training and test inputs by pairs of paths, and of each test example with itself."""
+
+    products: Float[Array, "pairs examples others"]
+    diagonal: Float[Array, "pairs others"]
+
+
+def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances) -> CrossKernels:
+    """The kernels between training and test inputs by pairs of paths."""
+    root = np.sqrt(kernel_scale(inputs, variances))
+    left, right = (root * np.asarray(kernel_inputs(examples)) for examples in (inputs, test))
+    both = 2 - np.eye(left.shape[1])  # orders of a pair
+    diagonal = np.einsum("epi,eqi->pqe", right, right, optimize=True) * both[:, :, None]
+    products = np.stack(list(pair_products(left, right)))
+    return CrossKernels(jnp.asarray(products), jnp.asarray(diagonal[np.triu_indices(len(diagonal))]))
+
+
+def output(overlap: Float[Array, "paths paths"], energy: PairEnergy, test: CrossKernels) -> Prediction:
+    """Mean (9) and variance (30) of the output given $U$."""
+    across = jnp.einsum("p,pet->et", packed(overlap), test.products)
+    return energy.regression(overlap).predict(across, packed(overlap) @ test.diagonal)
+
+
+def by_output(values, inputs: AttentionedInputs):
+    """Split the last axis, over pairs (example, output), if there are several outputs."""
+    axes = inputs.chain.readout.axes
+    return values.reshape(*values.shape[:-1], values.shape[-1] // inputs.chain.outputs, *axes)
+
+
+def output_on_tokens(solution: Solution, test: TokenInputs) -> Callable[..., Prediction]:
+    """Mean (9) and variance (30) of the output on test inputs, a function of a point and the action."""
+    inputs, directions, variance = inputs_of(solution.problem), solution.directions, solution.problem.variance
+
+    def output(point, action) -> Prediction:
+        descent = Descent.of(inputs, directions.ranked, directions.features, action, point, variance)
+        cross, own = new_kernels(test, descent)
+        regression = action.energy.regression(action.overlap(point))
+        return regression.predict(cross.reshape(own.size, -1).T, own.reshape(-1))
+
+    return output
