@@ -16,7 +16,7 @@ def two_paths(rho: float, s: float, gamma: float, load: float, T: float, example
     return SolvableModel(jnp.eye(2) + rho * (1 - jnp.eye(2)), jnp.stack([s, 0.0 * s]), **numbers)
 
 
-def both_minima(rho, s, gamma, load, T, examples: float = 400.0) -> list[Float[np.ndarray, "*networks two ..."]]:
+def both_minima(rho, s, gamma, load, T, examples: float = 400.0) -> list[np.ndarray]:
     """U, action and accuracy of `two_paths` at two minima: from the prior, and from a narrower network's."""
     numbers = np.broadcast_arrays(*(np.asarray(one, float) for one in (rho, s, gamma, load, T)))
     rho, s, gamma, load, T = (one.ravel() for one in numbers)
