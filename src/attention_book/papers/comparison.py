@@ -200,8 +200,8 @@ def sampled_rows() -> Iterator[Row]:
     theory = results.load(RESULTS / "one_shot" / "theory-2x4-seed0.nc").isel(draw=0, test_set=0)
     for width in sampled["width"].values:
         some = sampled.sel(width=width)
-        ours = theory["accuracy"].sel(width=width, temperature=float(some["temperature"]))
-        both = " and ".join(written(float(accuracy), 3) for accuracy in (some["accuracy"], ours))
+        same = theory["accuracy"].sel(width=width, temperature=float(some["temperature"]))
+        both = " and ".join(written(float(accuracy), 3) for accuracy in (some["accuracy"], same))
         yield alone("3(b)", f"accuracy, sampled and theory, Omniglot, $N = {width:.0f}$", both)
     above = np.triu_indices(sampled.sizes["path"], 1)
     ours, drawn = (record["order_parameter"].sel(width=10).values[above] for record in (theory, sampled))

@@ -12,8 +12,9 @@ _TOGETHER = 32  # networks that are solved at a time, so that the solver is comp
 
 def two_paths(rho: float, s: float, gamma: float, load: float, T: float, examples: float = 400.0) -> SolvableModel:
     """The model of two paths with unit noise of correlation rho, and a signal s on the first; gamma is P / N_0."""
-    numbers = {"examples": examples, "features": examples / gamma, "width": examples / load, "temperature": T}
-    return SolvableModel(jnp.eye(2) + rho * (1 - jnp.eye(2)), jnp.stack([s, 0.0 * s]), **numbers)
+    noise, signal = jnp.eye(2) + rho * (1 - jnp.eye(2)), jnp.stack([s, 0.0 * s])
+    features, width = examples / gamma, examples / load
+    return SolvableModel(noise, signal, examples=examples, features=features, temperature=T, width=width)
 
 
 def both_minima(rho, s, gamma, load, T, examples: float = 400.0) -> list[np.ndarray]:
