@@ -42,7 +42,7 @@ def test_both_minima_are_those_of_separate_code():
             assert action[place, which] == pytest.approx(lowest, abs=1e-7)
             np.testing.assert_allclose(U[place, which], there, atol=2e-3)
     assert accuracy[-1, 0] < 0.6 and accuracy[-1, 1] > 0.95
-    assert np.ptp(action[:20]) < 1e-7 and np.ptp(action[20:, 1]) == 0
+    assert np.ptp(action[:20]) < 1e-7 and np.ptp(action[20:, 1]) < 1e-7
 
 
 def test_model_is_that_of_its_numbers():
