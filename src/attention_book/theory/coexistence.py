@@ -64,7 +64,8 @@ def threshold(model: SolvableModel, width: float = 10.0) -> float:
     first, second = np.asarray(model.noise).diagonal()
     across = np.array([[0, 1], [1, 0]]) * np.sqrt(first * second)
     noise = [np.diag([first, second]) + rho * across for rho in grid] + [np.diag([first, 0])]
-    signal = [model.signal] * len(grid) + [model.signal * np.array([1.0, 0.0])]  # the last network has a constant
+    strength = np.asarray(model.signal)
+    signal = [strength] * len(grid) + [strength * [1.0, 0.0]]  # the last network has a constant
     sizes = [[float(model.examples), float(model.features), width]] * len(noise)
     network = [np.repeat(one, len(T), axis=0) for one in (noise, signal, [model.offset] * len(noise), sizes)]
     accuracy = _minima(_prior(len(noise) * len(T)), *network, np.tile(T, len(noise)))[2]
