@@ -20,7 +20,7 @@ from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
 from statmech_attention.theory import Problem, accuracy, solve_sweep
 
 RESULTS = results.folder()
-SAME, OTHER = "on their data", "on other data"
+SAME, OTHER, OURS = "on their data", "on other data", "ours alone"
 TWO_BEST = (0, 1), (0,)  # heads of layers 1 and 2: good and denoising path
 HEAT = 0.01  # temperature of the paper on hidden Markov chains
 TOLERANCE = 5e-5  # of their minimiser, relative to the largest entry of U
@@ -30,24 +30,34 @@ UNPRUNED = 83.8  # Figure 3(e), all eight heads
 
 @dataclass(frozen=True)
 class Row:
-    """A claim of a paper, and what we find; `apart` is the distance in units of its error, nan without a number."""
+    """A number or a claim of a paper beside ours; distance and effect in units of an error, nan where there is none."""
 
     where: str
     claim: str
     theirs: str
     ours: str
-    apart: float
-    most: float  # the largest distance that agrees
     data: str
+    apart: float = np.nan  # distance of theirs from ours
+    most: float = np.nan  # the largest distance at which numbers agree, or the smallest effect that has a sign
+    effect: float = np.nan  # of a claim that something is above zero
 
     @property
     def verdict(self) -> str:
-        """What the number says."""
-        if not np.isfinite(self.apart):
+        """What the numbers say; what is not compared with a number or a claim of theirs says nothing about them."""
+        if self.data == OURS:
+            return OURS
+        if np.isfinite(self.effect) and abs(self.effect) > self.most:
+            return "same sign" if self.effect > 0 else "opposite sign"
+        if np.isfinite(self.effect) or not np.isfinite(self.apart):
             return "cannot be judged"
         if self.apart > self.most:
             return "disagrees"
         return "agrees" if self.data == SAME else "agrees on other data"
+
+    @property
+    def halved(self) -> float:
+        """1 if half the effect would have a sign, with the same error, 0 if not; nan without an effect."""
+        return float(abs(self.effect) / 2 > self.most) if np.isfinite(self.effect) else np.nan
 
 
 def number(where: str, claim: str, theirs, ours, errors, data: str, show: Callable[[float], str]) -> Row:
@@ -56,20 +66,26 @@ def number(where: str, claim: str, theirs, ours, errors, data: str, show: Callab
     apart = np.abs(theirs - ours) / errors
     place = np.unravel_index(apart.argmax(), apart.shape)
     most = float(stats.norm.isf(0.025 / apart.size))  # one in twenty tables of so many numbers has a larger one
-    return Row(where, claim, show(theirs[place]), show(ours[place]), float(apart[place]), most, data)
+    return Row(where, claim, show(theirs[place]), show(ours[place]), data, float(apart[place]), most)
 
 
-def direction(where: str, claim: str, interval: Interval, unit: str = "") -> Row:
-    """A claim that a number is above zero; its distance is how far the 95 % interval has to move to reach there."""
-    if interval.low <= 0 <= interval.high:
-        return Row(where, claim, "above 0", f"{interval:+}{unit}", np.nan, 0.0, OTHER)
-    missed = 0.0 if interval.low > 0 else -interval.value / interval.error
-    return Row(where, claim, "above 0", f"{interval:+}{unit}", missed, 0.0, OTHER)
+def sign(where: str, claim: str, ours: Interval, units: int, unit: str = "", theirs: float | None = None) -> Row:
+    """A claim that something is above zero, over so many units; the distance is that of their single one, if given."""
+    most = (ours.high - ours.low) / (2 * ours.error)
+    effect, spread = ours.value / ours.error, ours.error * np.sqrt(units + 1)
+    said = "above 0" if theirs is None else written(theirs, 2, "+")
+    apart = np.nan if theirs is None else abs(theirs - ours.value) / spread
+    return Row(where, claim, said, f"{ours:+}{unit}", OTHER, float(apart), float(most), float(effect))
 
 
 def unread(where: str, claim: str, ours: str) -> Row:
     """A figure of which there are no numbers outside the printed page."""
-    return Row(where, claim, "no numbers", ours, np.nan, 0.0, OTHER)
+    return Row(where, claim, "no numbers", ours, OTHER)
+
+
+def alone(where: str, claim: str, ours: str) -> Row:
+    """Two numbers of ours, of which the paper shows its own in a figure."""
+    return Row(where, claim, "", ours, OURS)
 
 
 def digits(count: int) -> Callable[[float], str]:
@@ -115,19 +131,21 @@ def draw_rows() -> Iterator[Row]:
     spread = right.std(axis=0, ddof=1) * np.sqrt(1 + 1 / len(right))
     what = "accuracy of the theory and of the limit"
     yield number("2(c)", what, of_theirs, right.mean(axis=0), spread, OTHER, digits(3))
-    yield direction("2(c)", "accuracy at $N = 10$ minus the limit", Interval.paired(right[:, 0], right[:, -1]))
-    adversarial = np.diagonal(orders[:, 0, 0], axis1=1, axis2=2)[:, [1, 3]].mean(axis=1)
-    yield direction("2(c)", "1 minus the weight of adversarial paths, $N = 10$", Interval.of(1 - adversarial))
+    gain, published = Interval.paired(right[:, 0], right[:, -1]), of_theirs[0] - of_theirs[-1]
+    yield sign("2(c)", "accuracy at $N = 10$ minus the limit", gain, len(drawn), theirs=published)
+    above_good = lambda U: 1 - np.diagonal(U, axis1=-2, axis2=-1)[..., [1, 3]].mean(axis=-1)  # noqa: E731
+    lost, published = Interval.of(above_good(orders[:, 0, 0])), above_good(theirs["order_parameter"].values[0])
+    what = "1 minus the weight of adversarial paths, $N = 10$"
+    yield sign("2(c)", what, lost, len(drawn), theirs=published)
     two = [_accuracy(chains.kept(trial, TWO_BEST), np.eye(2)) for trial in drawn]
-    what = "accuracy at $N = 10$ minus the limit of the two best paths"
-    yield direction("2(c)", what, Interval.paired(right[:, 0], two))
+    what = "accuracy at $N = 10$ minus the limit of two paths"
+    yield sign("2(c)", what, Interval.paired(right[:, 0], two), len(drawn))
     noisy = [chains.kept(trial, TWO_BEST) for trial in chains.draws(perpendicular_noise=5.0)]
-    narrow, alone, limit = np.transpose([_with_and_without_pairs(trial) for trial in noisy])
-    yield direction("2(e)", "strong noise: accuracy at $N = 10$ minus the limit", Interval.paired(narrow, limit))
-    yield direction("2(e)", "strong noise: accuracy with minus without pairs of paths", Interval.paired(narrow, alone))
+    narrow, diagonal, limit = np.transpose([_with_and_without_pairs(trial) for trial in noisy])
+    yield sign("2(e)", "strong noise: $N = 10$ minus the limit", Interval.paired(narrow, limit), len(noisy))
+    yield sign("2(e)", "strong noise: with minus without pairs", Interval.paired(narrow, diagonal), len(noisy))
     narrow, _, limit = np.transpose([_with_and_without_pairs(trial) for trial in _uniform_draws()])
-    what = "the same with uniform attention: accuracy at $N = 10$ minus the limit"
-    yield direction("5(c)", what, Interval.paired(narrow, limit))
+    yield sign("5(c)", "uniform attention: $N = 10$ minus the limit", Interval.paired(narrow, limit), len(narrow))
 
 
 def _accuracy(trial: HiddenMarkovTrial, order_parameters) -> Float[np.ndarray, "*networks"]:
@@ -159,10 +177,11 @@ def gain_rows() -> Iterator[Row]:
     for name in ("2x4", "3x3", "2x8"):
         networks = [results.load(path) for path in sorted(RESULTS.glob(f"one_shot/theory-{name}-seed*.nc"))]
         for place, test_set in enumerate(networks[0]["test_set"].values):
-            gains = [_gain(network, place) for network in networks]
-            gain = Interval.of(np.mean(gains, axis=1)) if len(networks) > 1 else Interval.of(gains[0])
+            gains = np.array([_gain(network, place) for network in networks])
+            units, who = (gains.mean(axis=1), name) if len(networks) > 1 else (gains[0], f"one {name}")
             figure = "3(b)" if name == "2x4" and place < 2 else "6"
-            yield direction(figure, f"best width against the limit, {name}, {test_set}", gain, " points")
+            what = f"best width minus the limit, {who}, {test_set}"
+            yield sign(figure, what, Interval.of(units), len(units), " points")
 
 
 def _gain(theory: xr.Dataset, test_set: int) -> Float[np.ndarray, " draws"]:
@@ -175,26 +194,27 @@ def _gain(theory: xr.Dataset, test_set: int) -> Float[np.ndarray, " draws"]:
 
 
 def sampled_rows() -> Iterator[Row]:
-    """Figures 3(b) and 3(c): theory and sampled networks on the same sequences."""
-    sampled = results.load(RESULTS / "one_shot" / "posterior-2x4-seed0.nc")
-    theory = results.load(RESULTS / "one_shot" / "theory-2x4-seed0.nc").isel(draw=0)
+    """Figures 3(b) and 3(c): our theory and our networks, sampled on the same sequences or trained; and 3(d)."""
+    sampled = results.load(RESULTS / "one_shot" / "posterior-2x4-seed0.nc").isel(test_set=0)
+    theory = results.load(RESULTS / "one_shot" / "theory-2x4-seed0.nc").isel(draw=0, test_set=0)
     for width in sampled["width"].values:
-        some, heat = sampled.sel(width=width), float(sampled["temperature"].sel(width=width))
-        ours = theory["accuracy"].sel(width=width, temperature=heat).values
-        right = some["accuracy"].values
-        spread = np.sqrt(right * (1 - right) / some.sizes["example"])  # of an accuracy on so many sequences
-        yield number("3(b)", f"our samples (left) and theory, $N = {width:.0f}$", right, ours, spread, OTHER, digits(3))
+        some = sampled.sel(width=width)
+        same = theory["accuracy"].sel(width=width, temperature=float(some["temperature"]))
+        both = " and ".join(written(float(accuracy), 3) for accuracy in (some["accuracy"], same))
+        yield alone("3(b)", f"accuracy, sampled and theory, Omniglot, $N = {width:.0f}$", both)
     above = np.triu_indices(sampled.sizes["path"], 1)
-    ours, theirs = (record["order_parameter"].sel(width=10).values[above] for record in (theory, sampled))
-    yield direction("3(c)", "rank correlation of $U$, sampled and theory, $N = 10$", Interval.ranks(theirs, ours))
+    ours, drawn = (record["order_parameter"].sel(width=10).values[above] for record in (theory, sampled))
+    ranks = Interval.ranks(drawn, ours)
+    yield alone("3(c)", "rank correlation of $U$, sampled and theory", f"{ranks:+}")
     correlations, aligned = [], []
     for seed in range(3):
         theory = results.load(RESULTS / "one_shot" / f"theory-2x4-seed{seed}.nc").mean("draw").sel(width=10)
         trained = load_network(RESULTS / "one_shot" / f"network-2x4-seed{seed}.nc").order_parameters[0]
         correlations.append(stats.spearmanr(theory["order_parameter"].values[above], trained[above]).statistic)
         aligned.append(float(theory["alignment"] - theory["gp_alignment"]))
-    yield direction("3(c)", "rank correlation of $U$, theory and gradient descent", Interval.of(correlations))
-    yield direction("3(d)", "alignment of kernel and labels at $N = 10$ minus the limit", Interval.of(aligned))
+    yield alone("3(c)", "rank correlation of $U$, theory and descent", f"{Interval.of(correlations):+}")
+    what = "alignment of kernel and labels minus the limit"
+    yield sign("3(d)", what, Interval.of(aligned), len(aligned))
 
 
 def printed_rows() -> Iterator[Row]:
@@ -205,19 +225,21 @@ def printed_rows() -> Iterator[Row]:
     without = np.sort([100 * (record["accuracy"][0] - record["drop"][0]).values for record in pruned], axis=1)
     more = np.sqrt(1 + 1 / len(pruned))
     spread = more * whole.std(ddof=1)
-    yield number("3(e)", "accuracy of the trained network, %", UNPRUNED, whole.mean(), spread, OTHER, digits(1))
+    what = "accuracy of the trained network, Omniglot, %"
+    yield number("3(e)", what, UNPRUNED, whole.mean(), spread, OTHER, digits(1))
     spread = more * without.std(axis=0, ddof=1)
-    yield number("3(e)", "without one head, %", np.sort(PRINTED), without.mean(axis=0), spread, OTHER, digits(1))
+    what = "without one head, Omniglot, %"
+    yield number("3(e)", what, np.sort(PRINTED), without.mean(axis=0), spread, OTHER, digits(1))
 
     curves = 100 * np.array([_curve(record) for record in pruned])  # (networks, test sets, heads removed)
     any_two = [100 * float(record["choice_accuracy"][0].mean()) for record in pruned]
-    what = "without the two lowest heads minus without any two, Omniglot, points"
-    yield direction("3(f)", what, Interval.paired(curves[:, 0, 2], any_two))
+    what = "without two lowest heads minus any two, Omniglot"
+    yield sign("3(f)", what, Interval.paired(curves[:, 0, 2], any_two), len(curves), " points")
     change = Interval.paired(curves[:, 1, 2], curves[:, 1, 0])
-    yield direction("3(f)", "change without the two lowest heads, FashionMNIST, points", change)
+    yield sign("3(f)", "change without two lowest heads, FashionMNIST", change, len(curves), " points")
     curve = 100 * _curve(results.load(RESULTS / "one_shot" / "pruning-2x8-seed0.nc"))
     lost = " and ".join(written(points, 1, "+") for points in curve[:2, 4] - curve[:2, 0])
-    yield unread("7", "change without four of sixteen heads, Omniglot and FashionMNIST, points", lost)
+    yield unread("7", "four of sixteen heads, Omniglot and FashionMNIST", f"{lost} points")
 
 
 def _curve(pruned: xr.Dataset) -> Float[np.ndarray, "test_sets removed"]:
@@ -238,9 +260,7 @@ def dynamics_rows() -> Iterator[Row]:
     name = "exponents per step"
     yield number(name, f"{cycle.sum()} networks on a cycle", exponents[cycle], ours[cycle], 5 * share, SAME, digits(4))
     wandering = np.abs(exponents - ours)[~cycle, 0].max()
-    yield unread(
-        name, f"{(~cycle).sum()} networks without a period: transients of chaos", f"apart by up to {wandering:.2f}"
-    )
+    yield unread(name, f"{(~cycle).sum()} networks in transient chaos", f"apart by up to {wandering:.2f}")
 
 
 PARTS = {
@@ -251,25 +271,36 @@ PARTS = {
     "printed": printed_rows,
     "dynamics": dynamics_rows,
 }
-NAMES = {"claim": "what", "theirs": "theirs", "ours": "ours", "apart": "apart, in errors", "verdict": "verdict"}
+NAMES = {"claim": "what", "theirs": "theirs", "ours": "ours"}
+ERRORS = {"apart": "apart", "effect": "effect"}
 
 
 def table(record: xr.Dataset) -> pd.DataFrame:
-    """The rows of the record as pages show them."""
-    columns: dict[str, Any] = {name: record[name].values for name in NAMES}
-    columns["apart"] = [written(apart, 1) if np.isfinite(apart) else "" for apart in columns["apart"]]
-    return pd.DataFrame(columns, index=pd.Index(record["figure"].values, name="figure")).rename(columns=NAMES)
+    """The rows of the record as pages show them; distances and effects are in standard errors."""
+    columns: dict[str, Any] = {title: record[name].values for name, title in NAMES.items()}
+    for name, title in ERRORS.items():
+        columns[title] = [written(value, 1) if np.isfinite(value) else "" for value in record[name].values]
+    columns["verdict"] = record["verdict"].values
+    return pd.DataFrame(columns, index=pd.Index(record["figure"].values, name="figure"))
+
+
+def totals(record: xr.Dataset) -> Counter[str]:
+    """How many rows have which verdict."""
+    return Counter(map(str, record["verdict"].values))
 
 
 def summary(record: xr.Dataset) -> dict[str, str]:
     """For every figure how many of its numbers have which verdict, as "3 agree, 1 cannot be judged"."""
-    verdicts = {}
+    said = {}
     for figure in dict.fromkeys(map(str, record["figure"].values)):
-        counts = Counter(record["verdict"].values[record["figure"].values == figure])
-        verdicts[figure] = ", ".join(f"{count} {_plural(str(kind), count)}" for kind, count in counts.items())
-    return verdicts
+        counts = totals(record.isel(row=record["figure"].values == figure))
+        counts.pop(OURS, None)
+        said[figure] = ", ".join(f"{count} {_counted(kind, count)}" for kind, count in counts.items()) or "not compared"
+    return said
 
 
-def _plural(verdict: str, count: int) -> str:
-    """A verdict on several numbers."""
+def _counted(verdict: str, count: int) -> str:
+    """A verdict on one number or on several."""
+    if verdict.endswith("sign"):
+        return f"{'have' if count > 1 else 'has'} the {verdict}"
     return verdict.replace("agrees", "agree") if count > 1 else verdict

@@ -83,7 +83,7 @@ def _floor(action: Action):
 
 @jax.jit
 def _stationary(action: Action, point):
-    """Newton's method: where the gradient vanishes, with action, gradient and number of descents."""
+    """Newton's method: where the gradient vanishes; action, gradient, number of descents, the next order of ln t."""
 
     def newton(_, point):
         _, slope, at = action.dense(point)
@@ -91,17 +91,30 @@ def _stationary(action: Action, point):
 
     point = jax.lax.fori_loop(0, 7, newton, point)
     value, slope, at = action.dense(point)
-    return action.overlap(point)[0, 0], value, jnp.abs(slope).max(), (jnp.linalg.eigvalsh(at.hessian) < 0).sum()
+    curvatures = jnp.linalg.eigvalsh(at.hessian)
+    beyond = action.potential(point) - action.half(point) + 0.5 * jnp.log(jnp.abs(curvatures)).sum()
+    return action.overlap(point)[0, 0], value, jnp.abs(slope).max(), (curvatures < 0).sum(), beyond
 
 
 def landscape(action: Action):
     """U along (1, -1) and the action at the prior's minimum, the saddle point and the learned minimum; NaN if one."""
+    return _extrema(action)[:2]
+
+
+def next_order(action: Action) -> float:
+    """What follows the barrier in ln t: psi of (C1) and ln |det H| / 2, saddle point minus the prior's minimum."""
+    beyond = _extrema(action)[2]
+    return float(beyond[1] - beyond[0])
+
+
+def _extrema(action: Action):
+    """U along (1, -1), the action, and the next order at three stationary points; NaN if there is one."""
     points, floor = map(np.asarray, _floor(action))
     turns = np.nonzero(np.diff(np.sign(np.diff(floor))))[0] + 1
     extrema = [[float(number) for number in _stationary(action, points[turn])] for turn in turns]
     negative = [extremum[3] for extremum in extrema]  # eigenvalues of the Hessian
     good = negative == [0, 1, 0] and max(extremum[2] for extremum in extrema) < 1e-8
-    return np.array(extrema)[:, :2].T if good else np.full((2, 3), np.nan)
+    return np.array(extrema)[:, [0, 1, 4]].T if good else np.full((3, 3), np.nan)
 
 
 @jax.jit

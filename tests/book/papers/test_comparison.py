@@ -4,9 +4,10 @@ import re
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from attention_book.papers import comparison
-from attention_book.papers.comparison import OTHER, SAME, direction, number
+from attention_book.papers.comparison import OTHER, SAME, alone, number, sign
 from attention_book.runs import results
 from attention_book.stats import Interval
 
@@ -27,15 +28,35 @@ def test_numbers_agree_within_what_so_many_would_scatter(theirs, ours, data, ver
 
 
 @pytest.mark.parametrize(
-    ("values", "verdict"),
+    ("values", "verdict", "halved"),
     [
-        ([1.0, 1.1, 1.2], "agrees on other data"),
-        ([-1.0, -1.1, -1.2], "disagrees"),
-        ([-1.0, 1.0, 0.5], "cannot be judged"),
+        ([1.0, 1.1, 1.2], "same sign", 1),  # 1.1 ± 0.06, of which 0.25 is half the interval
+        ([1.0, 1.1, 1.9], "same sign", 0),  # 1.3 ± 0.28, 1.2
+        ([-1.0, -1.1, -1.2], "opposite sign", 1),
+        ([-1.0, 1.0, 0.5], "cannot be judged", 0),
     ],
 )
-def test_direction_is_that_of_the_whole_interval(values, verdict):
-    assert direction("2", "above zero", Interval.of(values)).verdict == verdict
+def test_sign_is_that_of_the_whole_interval(values, verdict, halved):
+    interval = Interval.of(values)
+    row = sign("2", "above zero", interval, 3)
+    assert row.verdict == verdict and row.halved == halved
+    assert (row.verdict == "cannot be judged") == (interval.low < 0 < interval.high)
+    assert np.isnan(row.apart) and row.effect == pytest.approx(interval.value / interval.error)
+
+
+def test_distance_of_one_unit_of_theirs_is_in_units_of_how_far_one_more_of_ours_would_be():
+    """Among ten of ours and one of theirs with the same law, squared distances have the mean of Student's t squared."""
+    random = np.random.default_rng(0)
+    sets = random.normal(5, 1, size=(4000, 11))
+    apart = np.array([sign("", "", Interval.of(ours[1:]), 10, theirs=ours[0]).apart for ours in sets])
+    square = apart**2  # Student's t with nine degrees of freedom has the variance 9 / 7
+    assert abs(square.mean() - 9 / 7) < 4 * square.std() / len(sets) ** 0.5
+
+
+def test_ours_beside_ours_counts_for_nothing():
+    rows = alone("3", "sampled and theory", "0.8 and 0.8"), number("3", "", 1, 1, 1, SAME, comparison.digits(1))
+    record = xr.Dataset({"figure": ("row", ["3(b)", "3(c)"]), "verdict": ("row", [row.verdict for row in rows])})
+    assert comparison.summary(record) == {"3(b)": "not compared", "3(c)": "1 agrees"}
 
 
 def test_verdicts_have_the_stated_rate_of_errors():

@@ -53,6 +53,41 @@ def test_barriers_are_those_of_separate_code(draw):
     assert barrier == pytest.approx(_barrier(data, width, 0.05), abs=2e-4)
 
 
+def test_next_order_is_that_of_separate_code():
+    """By (D1) instead of good coordinates: half the action and the rest of (D5), curvatures by differences."""
+    width, examples, temperature = 20, 120, 0.05
+    data = transition.draw(np.random.default_rng([1, width, examples]), examples, 4 * examples, 0.995, 0.7)
+    first, second = data.x[:, 0], data.x[:, 1]
+    rotated = np.stack([first - second, first + second], axis=1) / np.sqrt(2)
+    kernels = np.einsum("apf,bqf->pqab", rotated, rotated) / (2 * data.features)
+
+    def half(point):
+        U, u = np.array([[point[0], point[1]], [point[1], point[2]]]), point[3]
+        K = np.tensordot(U, kernels, 2) + temperature * np.eye(examples)
+        energy = np.linalg.slogdet(K)[1] + data.y @ np.linalg.solve(K, data.y)
+        return (width * (np.trace(U) / u + np.log(u) - np.linalg.slogdet(U)[1] + u) + energy) / 2
+
+    def lowest(along):
+        """(U_11, U_12, U_22, u) where half the action is lowest at given U_11."""
+        point = lambda rest: np.array([along, rest[0], rest[0] ** 2 / along + np.exp(rest[1]), np.exp(rest[2])])  # noqa: E731
+        return point(minimize(lambda rest: half(point(rest)), np.zeros(3), method="BFGS", options={"gtol": 1e-4}).x)
+
+    def beyond(point):
+        steps = 1e-3 * np.diag(np.abs(point) + 0.1)
+        rows = [
+            [half(point + a + b) - half(point + a - b) - half(point - a + b) + half(point - a - b) for b in steps]
+            for a in steps
+        ]
+        hessian = np.array(rows) / (4 * np.outer(steps.diagonal(), steps.diagonal()))
+        return (
+            1.5 * np.log(point[0] * point[2] - point[1] ** 2) + np.log(point[3]) + 0.5 * np.linalg.slogdet(hessian)[1]
+        )
+
+    action = transition.action_of(data, width, temperature)
+    well, saddle, _ = transition.landscape(action)[0]
+    assert transition.next_order(action) == pytest.approx(beyond(lowest(saddle)) - beyond(lowest(well)), abs=2e-3)
+
+
 def test_weakly_correlated_noise_has_one_minimum():
     data = transition.draw(np.random.default_rng(0), 120, 480, 0.9, 0.7)
     assert np.isnan(transition.landscape(transition.action_of(data, 20, 0.05))).all()
