@@ -23,20 +23,39 @@ class Interval:
     p: float = math.nan  # of a rank correlation: that a random order has one as far from zero
 
     @classmethod
-    def of(cls, values, axis: int | None = None) -> "Interval":
-        """Mean over independent units, along an axis or over all, with Student's interval; NaN around a single unit."""
+    def of(cls, values, axis: int | None = None, shared: float = 0.0) -> "Interval":
+        r"""Mean over units, along an axis or over all, with Student's interval; NaN around a single unit.
+
+        `shared` is the correlation $\rho$ of two units. The variance of a mean of $n$ then is
+        $\frac{1 + (n - 1) \rho}{1 - \rho}$ times that of independent ones of the same spread (Nadeau and Bengio, 2003).
+        """
         values = np.asarray(values, float)
         values = values.ravel() if axis is None else np.moveaxis(values, axis, 0)
         count, mean = len(values), values.mean(axis=0)
         error = np.std(values, axis=0, ddof=1) / math.sqrt(count) if count > 1 else np.full_like(mean, math.nan)
-        half = stats.t.ppf((1 + LEVEL) / 2, max(count - 1, 1)) * error
-        numbers = (mean, error, mean - half, mean + half)
-        return cls(*numbers) if np.ndim(mean) else cls(*map(float, numbers))
+        error = error * math.sqrt((1 + (count - 1) * shared) / (1 - shared))
+        return cls._student(mean, error, max(count - 1, 1))
 
     @classmethod
-    def paired(cls, first, second, axis: int | None = None) -> "Interval":
+    def paired(cls, first, second, axis: int | None = None, shared: float = 0.0) -> "Interval":
         """Mean of `first - second`, unit by unit."""
-        return cls.of(np.asarray(first, float) - np.asarray(second, float), axis)
+        return cls.of(np.asarray(first, float) - np.asarray(second, float), axis, shared)
+
+    @classmethod
+    def grouped(cls, groups, shared) -> "Interval":
+        """Mean over all units of independent groups, each with its own `shared`; Welch and Satterthwaite's interval."""
+        groups = [np.asarray(group, float) for group in groups]
+        weights = np.array([len(group) for group in groups]) / sum(map(len, groups))
+        each = [cls.of(group, shared=own) for group, own in zip(groups, shared, strict=True)]
+        parts = np.array([weight * one.error for weight, one in zip(weights, each, strict=True)]) ** 2
+        freedom = parts.sum() ** 2 / sum(part**2 / (len(group) - 1) for part, group in zip(parts, groups, strict=True))
+        return cls._student(sum(weights * [one.value for one in each]), math.sqrt(parts.sum()), freedom)
+
+    @classmethod
+    def _student(cls, mean, error, freedom: float) -> "Interval":
+        half = stats.t.ppf((1 + LEVEL) / 2, freedom) * error
+        numbers = (mean, error, mean - half, mean + half)
+        return cls(*numbers) if np.ndim(mean) else cls(*map(float, numbers))
 
     @classmethod
     def between(cls, some, others) -> "Interval":

@@ -34,6 +34,41 @@ def test_difference_of_means_covers_its_true_value_in_95_percent():
     assert Interval.between(some, others).error == pytest.approx(error)
 
 
+def means_over_splits(rng, draws, count=5, sentences=100, tests=40):
+    """Means of numbers of zero mean over several test sets of one corpus, for many corpora."""
+    numbers = rng.normal(size=(draws, 1, sentences))
+    order = rng.random((draws, count, sentences)).argsort(axis=2)[..., :tests]
+    return np.take_along_axis(np.broadcast_to(numbers, (draws, count, sentences)), order, axis=2).mean(axis=2)
+
+
+def test_mean_over_splits_that_share_sentences_covers_its_true_value_in_95_percent():
+    """Two test sets of 40 out of 100 sentences have 40 % in common; without the factor three of four would cover."""
+    means = means_over_splits(np.random.default_rng(2), 4000)
+    shares = []
+    for shared in (0.4, 0.0):
+        found = Interval.of(means, axis=1, shared=shared)
+        shares.append(np.mean((found.low < 0) & (found.high > 0)))
+    assert abs(shares[0] - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 4000)
+    assert shares[1] < 0.8
+    squares = Interval.of(means, axis=1, shared=0.4).error ** 2
+    assert squares.mean() == pytest.approx(means.mean(axis=1).var(), rel=0.1)
+
+
+def test_mean_over_groups_covers_its_true_value_in_95_percent():
+    """Four corpora, two of which have a third of the spread and test sets that share less."""
+    rng = np.random.default_rng(3)
+    groups = [means_over_splits(rng, 1500, tests=tests) * tests / 10 for tests in (40, 10, 40, 10)]
+    found = [Interval.grouped(each, (0.4, 0.1, 0.4, 0.1)) for each in zip(*groups, strict=True)]
+    covered = np.mean([one.low < 0 < one.high for one in found])
+    assert abs(covered - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 1500)
+    assert np.mean([one.error**2 for one in found]) == pytest.approx(np.var([one.value for one in found]), rel=0.15)
+
+
+def test_mean_over_one_group_is_that_over_its_units():
+    grouped, plain = Interval.grouped([VALUES], [0.2]), Interval.of(VALUES, shared=0.2)
+    assert [grouped.value, grouped.low, grouped.high] == pytest.approx([plain.value, plain.low, plain.high])
+
+
 def test_interval_of_arrays_has_an_entry_for_each_column():
     columns = np.stack([VALUES, 2 * VALUES, -VALUES], axis=1)
     found = Interval.of(columns, axis=0)

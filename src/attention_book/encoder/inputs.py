@@ -71,6 +71,22 @@ def words(task: str, seed: int, train: int, test: int) -> Words:
     return Words(pretrained_encoder(), tokenise([text for part in split for text in part.texts]), labels)
 
 
+def disjoint(task: str, number: int, splits: int, longest: int, count: int) -> Words:
+    """The first sentences, in random order, of one of several splits that share none, of at most `longest` tokens."""
+    if not 0 <= number < splits:
+        raise ValueError(f"number: wanted a split in [0, {splits - 1}], got {number}.")
+    read = TASKS[task]
+    if read is None:
+        every = _made(0, 2 * splits * count)  # some are too long
+    else:
+        found = read()
+        every = Words(pretrained_encoder(), tokenise(found.texts), found.labels(range(len(found.texts))))
+    order = np.random.default_rng(0).permutation(len(every.labels))
+    own = order[every.tokens.lengths[order] <= longest][number::splits]
+    few = every.taken(own[:count])
+    return few._replace(tokens=few.tokens.trimmed(1))
+
+
 def shuffled(encoder: Encoder, *seed: int) -> Encoder:
     """The encoder with the entries of all queries in random order over its layers, and those of all keys."""
     random, layers = np.random.default_rng(seed), encoder.layers
