@@ -33,6 +33,7 @@ from statmech_attention.theory import (
     Solution,
     TokenSolution,
     accuracy,
+    first_order,
     head_scores,
     kernel,
     kernel_regression,
@@ -52,7 +53,7 @@ __version__ = _version()
 __all__ = ["AttentionedInputs", "Heads", "Linear", "NotConverged", "Outcome", "Outputs", "Problem"]
 __all__ += ["SkipHeads", "Solution", "TokenInputs", "TokenSolution", "accuracy", "attention_from_products"]
 __all__ += ["attention_from_queries_and_keys", "attention_from_torch", "attention_from_transformers"]
-__all__ += ["attentioned_inputs", "enable_x64", "forward", "head_scores", "kernel", "kernel_regression"]
+__all__ += ["attentioned_inputs", "enable_x64", "first_order", "forward", "head_scores", "kernel", "kernel_regression"]
 __all__ += ["kernel_without_paths", "layers", "load", "log_evidence", "maximise_evidence"]
 __all__ += ["maximise_evidence_without_paths", "minima", "model"]
 __all__ += ["sample_weights", "save", "solve", "solve_sweep", "solve_without_paths", "sweep_without_paths"]

@@ -2,6 +2,7 @@
 
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.evidence import log_evidence
+from statmech_attention.theory.first_order import FirstOrder, FirstOrderPrediction, first_order
 from statmech_attention.theory.hyperparameters import EvidenceMaximum, maximise_evidence
 from statmech_attention.theory.infinite_width import kernel_without_paths
 from statmech_attention.theory.kernels import head_scores, kernel
@@ -16,6 +17,8 @@ from statmech_attention.theory.without_paths import NotSettled, TokenSolution, s
 
 __all__ = [
     "EvidenceMaximum",
+    "FirstOrder",
+    "FirstOrderPrediction",
     "KernelRegression",
     "NotConverged",
     "NotSettled",
@@ -26,7 +29,7 @@ __all__ = [
     "Solution",
     "TokenSolution",
 ]
-__all__ += ["accuracy", "action", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
+__all__ += ["accuracy", "action", "energy", "entropy", "first_order", "gp_order_parameters", "head_scores", "kernel"]
 __all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "solve", "solve_sweep"]
 __all__ += ["kernel_without_paths", "solve_without_paths"]
 __all__ += ["maximise_evidence_without_paths", "sweep_without_paths"]
