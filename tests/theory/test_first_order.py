@@ -78,7 +78,9 @@ def expansion(chain, inputs, labels, new=None):
     a = np.eye(len(R))[known:] - kernel[known:] @ R
     first = np.einsum("im,n,mnrs,rs->i", a, v, covariance, slope) - np.einsum("im,mnrs,nr,s->i", a, covariance, R, v)
     second = np.einsum("im,in,mnrs,rs->i", a, a, covariance, slope)
-    second += np.einsum("im,n,mnrs,ir,s->i", a, v, covariance, a, v) - np.einsum("im,mnrs,nr,is->i", a, covariance, R, a)
+    second += np.einsum("im,n,mnrs,ir,s->i", a, v, covariance, a, v) - np.einsum(
+        "im,mnrs,nr,is->i", a, covariance, R, a
+    )
     return gain, noise, first, second
 
 
@@ -89,7 +91,7 @@ def test_the_coefficients_are_sums_over_all_pairs_of_pairs(chain):
     gain, noise, *_ = expansion(chain, np.asarray(train.values), labels)
     assert np.allclose([found.gain, found.fluctuations], [gain, noise], rtol=1e-9) and found.error == 0
     assert np.allclose(found.layers.sum(axis=0), [gain, noise], rtol=1e-9)
-    assert [heads.shape[1] for heads in found.heads[:-1]] == [count for _, count in chain.layers]
+    assert [heads.shape[1] for heads in found.heads] == [count for _, count in chain.layers]
 
 
 @pytest.mark.parametrize("chain", ALWAYS)
@@ -140,6 +142,8 @@ def test_tokens_and_paths_agree(both_ways):
     tokens, paths, new, along = both_ways
     one, two = sma.first_order(tokens, probes=60), sma.first_order(paths)
     assert np.allclose(np.concatenate(one.heads, axis=1), np.concatenate(two.heads, axis=1), rtol=1e-10)
+    assert np.allclose(one.layers, two.layers, rtol=1e-10)
+    assert np.allclose([heads.sum(axis=1) for heads in two.heads], two.layers[:-1], rtol=1e-12)
     assert np.allclose(jax.tree.leaves(one.predict(new)), jax.tree.leaves(two.predict(along)), rtol=1e-8, atol=1e-9)
 
 
@@ -178,7 +182,9 @@ def test_evidence_and_corrections_of_solutions_tend_to_it(layers):
         errors.append([np.max(np.abs(width * one - two)) for one, two in zip((*nats, *moved), wanted, strict=True)])
     sizes = [np.max(np.abs(one)) for one in wanted]
     assert np.all(np.array(errors[1]) < 1e-3 * np.array(sizes))
-    assert np.all(np.array(errors[1]) < np.maximum(0.2 * np.array(errors[0]), 1e-4 * np.array(sizes)))  # remainder 1 / N
+    assert np.all(
+        np.array(errors[1]) < np.maximum(0.2 * np.array(errors[0]), 1e-4 * np.array(sizes))
+    )  # remainder 1 / N
 
 
 @pytest.mark.parametrize("layers", [[("heads", 2), ("heads", 2)], [("skip", 1), ("heads", 2)]])

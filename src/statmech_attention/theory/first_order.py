@@ -1,18 +1,13 @@
 r"""The first order in $1/N$ of evidence and predictor in closed form, for any number of paths.
 
-At every width the kernel's mean is that of infinite width; its covariance is of order $1/N$. A layer
-makes rows $\zeta$ of covariance $C$, in $N_l$ independent columns, from rows $\delta$. Beside a skip
-$\delta$ stays, with overlaps $H$. To the overlaps below, the layer adds
-
-    zeta zeta' / N_l - C + (delta zeta' + zeta delta') / N_l,
-
-uncorrelated with what others add. With the adjoint of (K3), $A_{above} = \sum_s \sigma_s^2 B_s^\top A B_s$,
-and $\sigma_s = 1$ for a kept seed,
+At every width the mean kernel is that of infinite width. From rows $\delta$ a layer makes rows $\zeta$ of covariance
+$C$ in $N_l$ independent columns, and adds $\zeta \zeta^\top / N_l - C$ to the overlaps below; beside a skip, where
+$\delta$ stays with overlaps $H$, also $(\delta \zeta^\top + \zeta \delta^\top) / N_l$. With the adjoint of (K3),
+$A_{above} = \sum_s \sigma_s^2 B_s^\top A B_s$, in which $\sigma_s = 1$ for a kept seed,
 
     N Var tr(W dK) -> V[W] = sum_l (N / N_l) (2 tr A C A C + 4 tr A H A C).                          (N1)
 
 Heads with values of dimension $d$ add $(N / d)\, 2 \mathrm{tr} (A_s G A_s G)$, $A_s = \sigma_l^2 B_s^\top A B_s$.
-Rows are (example, token), with copies for several outputs, or partial paths, the same for all examples.
 """
 
 import math
@@ -34,7 +29,7 @@ from statmech_attention.theory.kernels import inputs_like, kernel_inputs
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.regression import Prediction, Regression
 
-_AT_ONCE = 2**22  # entries of the matrices of a block of probes
+_AT_ONCE = 2**22  # entries of the matrices of a block of pairs
 
 
 class FirstOrderPrediction(NamedTuple):
@@ -56,22 +51,18 @@ class FirstOrder:
         gain: (N2), never negative; what `log_evidence` has to leading order.
         fluctuations: (N3).
         error: standard error of `fluctuations`, from the probes; 0 for an exact sum.
-        heads: what every value matrix adds to both, `(2, heads)` per layer, the readout last: by its
-            part of the last $C$ in (N1), and by its own overlaps.
-        problem: the problem.
+        layers: both if $N_1, .., N_{L+1}$ were finite one at a time, `(L + 1, 2)`; they add up.
+        heads: both by value matrices, `(2, heads)` per layer: by their part of the last $C$ in (N1),
+            and by their own overlaps.
     """
 
     gain: float
     fluctuations: float
     error: float
+    layers: Float[np.ndarray, "widths 2"]
     heads: tuple[Float[np.ndarray, "2 _heads"], ...]
     problem: Problem
     _sides: Float[Array, "rows sides"]  # columns z: the sum of z z' is R, or so on average
-
-    @property
-    def layers(self) -> Float[np.ndarray, "widths 2"]:
-        """Gain and fluctuations if $N_1, .., N_{L+1}$ were finite one at a time; they add up."""
-        return np.array([heads.sum(axis=1) for heads in self.heads])
 
     @property
     def width(self) -> float:
@@ -79,28 +70,25 @@ class FirstOrder:
         return abs(self.gain + self.fluctuations)
 
     def __repr__(self) -> str:
-        return f"FirstOrder({self.gain:.4g} {self.fluctuations:+.4g} ± {self.error:.2g} nats, over N)"
+        return f"FirstOrder(({self.gain:.4g} {self.fluctuations:+.4g} ± {self.error:.2g}) nats / N)"
 
     def predict(self, test: AttentionedInputs | TokenInputs | ArrayLike) -> FirstOrderPrediction:
-        r"""First order of the output's mean and variance: slope and curvature of (N2) + (N3) in $j$ at $v + j a$, (N4).
-
-        $a = (-R k, 1)$ on training inputs and the new one.
+        """First order of mean and variance of the output, (N4): slope and curvature of (N2) + (N3) at $v + j a$ in $j$.
 
         Args:
             test: inputs like those of the problem. Each costs several times what `first_order` did.
 
         Returns:
-            `FirstOrderPrediction(limit, slope)`, each with mean and variance, `(test examples,)`, or
-            `(test examples, outputs)`.
+            `FirstOrderPrediction(limit, slope)`, each with mean and variance, `(test examples, ..)`.
         """
         train, inputs = self.problem.attentioned, test
         if isinstance(train, TokenInputs):
             check_alike(train, inputs, "test")
         else:
             inputs = inputs_like("test", inputs, train)
-        found = _predicted(_rows(train, inputs), _rows(inputs, train), *_numbers(self.problem), self._sides)
-        parts = [part.reshape(-1, *train.chain.readout.axes) for part in found]
-        return FirstOrderPrediction(Prediction(*parts[:2]), Prediction(*parts[2:]))
+        found = _predicted(_rows(train, inputs), _rows(inputs, train), _numbers(self.problem), self._sides)
+        mean, variance, *slopes = (part.reshape(-1, *train.chain.readout.axes) for part in found)
+        return FirstOrderPrediction(Prediction(mean, variance), Prediction(*slopes))
 
 
 def first_order(problem: Problem, *, probes: int | None = None, key: checks.Key | None = None) -> FirstOrder:
@@ -111,21 +99,17 @@ def first_order(problem: Problem, *, probes: int | None = None, key: checks.Key 
         1/8 V[R - v v']                                              gain,                  (N2)
         1/4 E V[sym z z'] - 1/2 E V[sym v z]                         fluctuations.          (N3)
 
-    Over labels of the network of infinite width the sum has the mean zero. It needs no minimum, and
-    tells nothing of widths at which it is large.
+    Over labels of the network of infinite width the sum has the mean zero. Where it is large compared
+    with $N$, higher orders are not small.
 
     Args:
-        problem: a `Problem` of paths or tokens, with width and temperature. $N$ is the largest width,
-            and only ratios count. Infinite widths are equal ones, but beside narrow heads infinite:
-            then $N$ is the largest dimension of values.
-        probes: number of random matrices with the covariance of $\mathrm{sym}\, z z'$, for (N3). If None,
-            64 for tokens, and for paths all pairs of rows; an exact sum wherever pairs are no more.
+        problem: a `Problem` of paths or tokens, with width and temperature. $N$ is the largest width; only
+            ratios count. Infinite widths are equal, or beside narrow heads infinite, with $N$ the largest $d$.
+        probes: random matrices for (N3), at least 2. If None, 64 for tokens, and for paths all pairs of rows,
+            whose sum is exact; it is taken wherever there are no more pairs than probes.
         key: a JAX random key for the probes; `jax.random.key(0)` if None.
 
-    Raises:
-        ValueError: a missing width or temperature, fewer than two probes.
-
-    Source: ours; Zavatone-Veth et al. (2021) have posterior means to this order by prior cumulants.
+    Source: ours; for posterior means by prior cumulants see Zavatone-Veth et al. (2021).
     """
     problem = need_problem(problem, "width", "temperature", tokens=None)
     tokens, layers = isinstance(problem.attentioned, TokenInputs), problem.attentioned.chain.layers
@@ -135,58 +119,56 @@ def first_order(problem: Problem, *, probes: int | None = None, key: checks.Key 
     probes = (64 if tokens else pairs) if probes is None else checks.whole("probes", probes, 2)
     key = checks.key("key", jax.random.key(0) if key is None else key)
     signs = None if probes >= pairs else jax.random.rademacher(key, (probes, size, size + 1), float)
-    gains, terms, sides = _coefficients(_rows(problem.attentioned), *_numbers(problem), signs)
-    shares = np.stack([gains, np.mean(terms, axis=0)])
+    gains, terms, sides = _coefficients(_rows(problem.attentioned), _numbers(problem), signs)
     error = 0.0 if signs is None else float(np.std(np.sum(terms, axis=1), ddof=1) / math.sqrt(probes))
-    parts = np.split(shares, np.cumsum([layer.seeds for layer in layers]), axis=1)
-    heads = [part[:, int(layer.keeps) :] for part, layer in zip(parts[:-1], layers, strict=True)]
-    return FirstOrder(*map(float, shares.sum(axis=1)), error, (*heads, parts[-1]), problem, sides)
+    parts = np.split(np.stack([gains, np.mean(terms, axis=0)]), np.cumsum([layer.seeds for layer in layers]), axis=1)
+    heads = tuple(part[:, int(layer.keeps) :] for part, layer in zip(parts[:-1], layers, strict=True))
+    by_layer = np.array([part.sum(axis=1) for part in parts])
+    gain, noise = by_layer.sum(axis=0).tolist()
+    return FirstOrder(gain, noise, error, by_layer, heads, problem, sides)
 
 
 class _Rows(NamedTuple):
-    """Inputs `(examples, rows, features)`, the readout's weights `(.., rows, outputs)`, and the maps $B_s$ by layer.
+    """Rows of examples, one for every output; along paths `read` has no axis of examples, and maps have one for all."""
 
-    Maps are `(seeds, examples, below, above)`, one for all examples along paths, whose weights have
-    no axis of examples. An example with its output counts as an example.
-    """
-
-    inputs: Any
-    read: Any
-    maps: Any
+    inputs: Any  # (examples, rows, features)
+    read: Any  # the readout's weights, (examples, rows, outputs)
+    maps: Any  # B_s of every layer, (examples, seeds, below, above)
 
 
 def _rows(inputs: Any, others: Any = None) -> _Rows:
-    """Rows of inputs; those of tokens with zeros up to the longest example of `others`, too."""
-    chain, first = inputs.chain, 0
-    eye, layers = np.eye(chain.outputs), chain.layers
+    """Rows of inputs; those of tokens with zeros up to the longest example, also of `others`."""
+    chain, eye, first = inputs.chain, np.eye(inputs.chain.outputs), 0
     if not isinstance(inputs, TokenInputs):
-        each = zip(layers, map(np.eye, chain.partial_paths[1:]), strict=True)
-        maps = [np.array([[np.kron(seed[:, None], one)] for seed in layer.mixing(1.0).T]) for layer, one in each]
+        each = zip(chain.layers, map(np.eye, chain.partial_paths[1:]), strict=True)
+        maps = [np.array([[np.kron(seed[:, None], one) for seed in layer.mixing(1.0).T]]) for layer, one in each]
         scale = math.sqrt(chain.divisor * inputs.values.shape[-1])
-        return jax.tree.map(jnp.asarray, _Rows(kernel_inputs(inputs) / scale, eye, tuple(maps)))
+        return jax.tree.map(jnp.asarray, _Rows(kernel_inputs(inputs) / scale, eye, maps))
     longest = max(each.groups[-1].length for each in (inputs, others or inputs))
-    tokens, read = np.zeros((len(inputs), longest, inputs.tokens.shape[1])), np.zeros((len(inputs), longest))
-    maps = [np.zeros((layer.seeds, len(inputs), longest, longest)) for layer in layers]
+    tokens, read = (np.zeros((len(inputs), longest, count)) for count in (inputs.tokens.shape[1], 1))
+    maps = [np.zeros((len(inputs), layer.seeds, longest, longest)) for layer in chain.layers]
     for rows, length, matrices in inputs.groups:
         some = inputs.order[first : first + len(matrices[0])]
-        tokens[some, :length] = inputs.tokens[rows].reshape(len(some), length, -1)
-        read[some, :length] = inputs.weights[rows].reshape(len(some), length)
+        tokens[some, :length] = inputs.tokens[rows].reshape(len(some), length, -1) / math.sqrt(tokens.shape[2])
+        read[some, :length] = inputs.weights[rows].reshape(len(some), length, 1)
         for layer, matrix in zip(maps, matrices, strict=True):
-            layer[:, some, :length, :length] = matrix.swapaxes(0, 1)
+            layer[some, :, :length, :length] = matrix
         first += len(some)
-    copies = [np.repeat(layer, len(eye), axis=1) for layer in maps]
-    tokens = np.repeat(tokens, len(eye), axis=0) / math.sqrt(tokens.shape[2])
-    return jax.tree.map(jnp.asarray, _Rows(tokens, np.einsum("et,co->ecto", read, eye).reshape(-1, longest, len(eye)), tuple(copies)))
+    weights = (read[:, None] * eye[:, None]).reshape(-1, longest, len(eye))
+    copies = [np.repeat(layer, len(eye), axis=0) for layer in maps]
+    return jax.tree.map(jnp.asarray, _Rows(np.repeat(tokens, len(eye), axis=0), weights, copies))
 
 
 def _numbers(problem: Problem):
-    """Variances of the projection, of every layer's seeds and of the readout, with $N / N_l$ and $N / d$; $T$; labels."""
-    unit, layers, variance = float(problem.architecture.unit), problem.attentioned.chain.layers, problem.variance
+    """Variances of projection and readout; those of fresh and kept seeds, $N / N_l$ and $N / d$; $T$; labels."""
+    unit, layers = float(problem.architecture.unit), problem.attentioned.chain.layers
     ratios = [1.0 if math.isinf(unit) else unit / width for width in problem.width]
-    fresh = [np.arange(layer.seeds) >= int(layer.keeps) for layer in layers]
+    first, *between, last = problem.variance
+    kept = [1.0 * (np.arange(layer.seeds) < int(layer.keeps)) for layer in layers]
+    seeds = [((1 - one) * known, one) for one, known in zip(kept, between, strict=True)]
     inner = [None if layer.inner is None else unit / layer.inner for layer in layers]
-    each = tuple((1.0 * one, np.where(one, known, 1.0)) for one, known in zip(fresh, variance[1:-1], strict=True))
-    return (variance[0], variance[-1], each, ratios, inner), problem.temperature, jnp.asarray(problem.labels).reshape(-1)
+    labels = jnp.asarray(problem.labels).reshape(-1)
+    return (first, last, ratios[-1]), list(zip(seeds, ratios[:-1], inner, strict=True)), problem.temperature, labels
 
 
 def _congruent(own, gram):
@@ -199,109 +181,104 @@ def _congruent(own, gram):
 
 
 def _levels(rows: _Rows, numbers):
-    """Inputs, products of tokens, every layer at infinite width from the first one up, and the readout; the kernel."""
-    projection, readout, each, ratios, inner = numbers
-    read, layers = rows.read.reshape(-1, rows.read.shape[-1]), []
-    top = gram = readout * read @ read.T
-    for maps, (fresh, variance), ratio, narrow in reversed(list(zip(rows.maps, each, ratios, inner))):
+    """Inputs, products of tokens, all layers at infinite width from the first one up, and the readout; the kernel."""
+    (first, last, ratio), by_layer, *_ = numbers
+    read, layers = rows.read.reshape(-1, rows.read.shape[-1]), list[Any]()
+    top = gram = last * read @ read.T
+    for maps, (seeds, width, inner) in reversed(list(zip(rows.maps, by_layer, strict=True))):
 
-        def passed(sums, seed, gram=gram):
-            own, parts = seed
-            return sums + parts[:, None, None] * _congruent(own, gram)[None], None
+        def added(sums, seed, gram=gram):
+            own, *parts = seed
+            return [total + part * _congruent(own, gram) for total, part in zip(sums, parts, strict=True)], None
 
-        parts = jnp.stack([fresh * variance, (1 - fresh) * variance], axis=1)
-        start = jnp.zeros((2, *(maps.shape[1] * maps.shape[2],) * 2))
-        values, beside = jax.lax.scan(passed, start, (maps, parts))[0]
-        layers.insert(0, (gram, ratio * (2 * values + 4 * beside), narrow, (maps, fresh, variance)))
-        gram = values + beside
-    inputs = jnp.sqrt(projection) * rows.inputs
-    flat = inputs.reshape(-1, inputs.shape[2])
+        start, each = jnp.zeros((len(maps) * maps.shape[2],) * 2), (maps.swapaxes(0, 1), *seeds)
+        (fresh, beside), _ = jax.lax.scan(added, [start, start], each)
+        layers.insert(0, (gram, width * (2 * fresh + 4 * beside), inner, each))
+        gram = fresh + beside
+    inputs = jnp.sqrt(first) * rows.inputs
     if rows.read.ndim == 2:
         kernel = jnp.einsum("mpi,pq,nqi->mn", inputs, gram, inputs, optimize=True)
-        return (inputs, None, layers, (top, ratios[-1])), kernel
-    products = flat @ flat.T
-    return (inputs, products, layers, (top, ratios[-1])), (products * gram).reshape(2 * inputs.shape[:2]).sum(axis=(1, 3))
+        return (inputs, None, layers, (ratio, top)), kernel
+    products = inputs.reshape(len(gram), -1) @ inputs.reshape(len(gram), -1).T
+    return (inputs, products, layers, (ratio, top)), (products * gram).reshape(2 * inputs.shape[:2]).sum(axis=(1, 3))
 
 
 def _shares(left, right, levels) -> Float[Array, " seeds"]:
     """(N1) of the symmetric part of `left right^T`: $\\mathrm{tr} A (2 C + 4 H) A C$ with the last $C$ seed by seed."""
-    inputs, products, layers, (top, ratio) = levels
+    inputs, products, layers, (ratio, top) = levels
     if products is None:
         one, two = (jnp.einsum("mpi,mk->pki", inputs, side).reshape(inputs.shape[1], -1) for side in (left, right))
         adjoint = one @ two.T
     else:
         adjoint = products * jnp.repeat(jnp.repeat(left @ right.T, inputs.shape[1], axis=0), inputs.shape[1], axis=1)
     adjoint, found = 0.5 * (adjoint + adjoint.T), []
-    for gram, below, narrow, seeds in layers:
+    for gram, below, inner, seeds in layers:
         pull = adjoint @ below @ adjoint
 
-        def passed(above, seed, adjoint=adjoint, pull=pull, gram=gram, narrow=narrow):
-            own, fresh, variance = seed
-            through, share = (variance * _congruent(own.swapaxes(-1, -2), each) for each in (adjoint, pull))
-            overlaps = 0.0 if narrow is None else 2 * narrow * jnp.vdot(through @ gram @ through, gram)
-            return above + through, fresh * (jnp.vdot(share, gram) + overlaps)
+        def added(above, seed, adjoint=adjoint, pull=pull, gram=gram, inner=inner):
+            own, fresh, kept = seed
+            through, share = (_congruent(own.swapaxes(-1, -2), each) for each in (adjoint, pull))
+            overlaps = 0.0 if inner is None else 2 * inner * fresh**2 * jnp.vdot(through @ gram @ through, gram)
+            return above + (fresh + kept) * through, fresh * jnp.vdot(share, gram) + overlaps
 
-        adjoint, shares = jax.lax.scan(passed, jnp.zeros_like(gram), seeds)
+        adjoint, shares = jax.lax.scan(added, jnp.zeros_like(gram), seeds)
         found.append(shares)
     return jnp.concatenate([*found, 2 * ratio * jnp.vdot(adjoint @ top @ adjoint, top)[None]])
 
 
 def _each(lefts, rights, levels):
-    """`_shares` of pairs of vectors, or of matrices, one by one in blocks."""
-    entries = max(layer[1].size for layer in levels[2])
-    at_once = max(1, min(len(lefts), _AT_ONCE // entries))
-    return jax.lax.map(lambda sides: _shares(*sides, levels), (lefts, rights), batch_size=at_once)
+    """`_shares` of pairs of vectors one by one, in blocks."""
+    at_once = max(1, min(len(lefts), _AT_ONCE // max(layer[1].size for layer in levels[2])))
+    pairs = lefts[:, :, None], rights[:, :, None]
+    return jax.lax.map(lambda sides: _shares(*sides, levels), pairs, batch_size=at_once)
 
 
 def _of_labels(root, sides, weights, levels):
     """(N2), and $-\\frac12 E V[\\mathrm{sym}\\, v z]$ with the columns of `sides` for $z$, terms of a sum."""
     gain = _shares(jnp.column_stack([root, weights]), jnp.column_stack([root, -weights]), levels) / 8
-    lefts = jnp.tile(weights, (sides.shape[1], 1))
-    return gain, -0.5 * _each(lefts[:, :, None], sides.T[:, :, None], levels)
+    return gain, -0.5 * _each(jnp.tile(weights, (sides.shape[1], 1)), sides.T, levels)
 
 
 @quick_jit()
-def _coefficients(rows: _Rows, numbers, temperature, labels, signs):
+def _coefficients(rows: _Rows, numbers, signs):
     """Shares in (N2); shares in (N3), a row per probe; and the columns $z$ for `_of_labels`."""
-    levels, kernel = _levels(rows, numbers)
+    (levels, kernel), (*_, temperature, labels) = _levels(rows, numbers), numbers
     regression = Regression.of(kernel, temperature, labels)
     root, weights = regression.whiten(jnp.eye(len(labels))).T, regression.solve(labels)
     if signs is None:
         one, two = np.triu_indices(len(labels))
-        lefts = root.T[one] * np.where(one == two, 1.0, math.sqrt(2))[:, None]
-        gain, linear = _of_labels(root, root, weights, levels)
-        noise = _each(lefts[:, :, None], root.T[two][:, :, None], levels)
-        return gain, (noise.sum(axis=0) / 4 + linear.sum(axis=0))[None], root
-    noise = jax.lax.map(lambda sign: _shares(root @ sign[:, :-1], root, levels) / 4, signs)
-    sides = root if len(signs) >= len(labels) else root @ signs[:, :, -1].T / math.sqrt(len(signs))
+        noise = _each(root.T[one] * np.where(one == two, 1.0, math.sqrt(2))[:, None], root.T[two], levels)
+        noise = noise.sum(axis=0, keepdims=True)
+    else:
+        noise = jax.lax.map(lambda sign: _shares(root @ sign[:, :-1], root, levels), signs)
+    some = signs is not None and len(signs) < len(labels)
+    sides = root @ signs[:, :, -1].T / math.sqrt(len(signs)) if some else root
     gain, linear = _of_labels(root, sides, weights, levels)
-    return gain, noise + (linear.sum(axis=0, keepdims=True) if sides is root else len(signs) * linear), sides
+    return gain, 0.25 * noise + (len(signs) * linear if some else linear.sum(axis=0, keepdims=True)), sides
 
 
 @quick_jit()
-def _predicted(rows: _Rows, new: _Rows, numbers, temperature, labels, sides):
+def _predicted(rows: _Rows, new: _Rows, numbers, sides):
     """Mean and variance at infinite width, and their first order, one new example at a time."""
+    *_, temperature, labels = numbers
     tokens = rows.read.ndim == 3
 
     def one(number):
-        def joined(old, more, axis=0):
-            return jnp.concatenate([old, jnp.take(more, number[None], axis=axis)], axis=axis)
+        def joined(old, more):
+            return jnp.concatenate([old, more[number][None]])
 
-        read = joined(rows.read, new.read) if tokens else rows.read
-        maps = [joined(*each, 1) if tokens else each[0] for each in zip(rows.maps, new.maps, strict=True)]
-        levels, kernel = _levels(_Rows(joined(rows.inputs, new.inputs), read, maps), numbers)
+        alone = rows._replace(inputs=joined(rows.inputs, new.inputs))
+        levels, kernel = _levels(jax.tree.map(joined, rows, new) if tokens else alone, numbers)
         regression = Regression.of(kernel[:-1, :-1], temperature, labels)
         root, weights = regression.whiten(jnp.eye(len(labels))).T, jnp.append(regression.solve(labels), 0.0)
         along = jnp.append(-regression.solve(kernel[:-1, -1]), 1.0)
         wide, noise = (jnp.pad(part, ((0, 1), (0, 0))) for part in (root, sides))
 
-        def slope(step):
-            def total(step):
-                return sum(map(jnp.sum, _of_labels(wide, noise, weights + step * along, levels)))
+        def nats(step):
+            return sum(map(jnp.sum, _of_labels(wide, noise, weights + step * along, levels)))
 
-            return jax.jvp(total, (step,), (1.0,))[1]
-
+        slope_and_curvature = jax.jvp(lambda step: jax.jvp(nats, (step,), (1.0,))[1], (0.0,), (1.0,))
         mean, variance = regression.predict(kernel[:-1, -1:], kernel[-1:, -1])
-        return mean[0], variance[0], *jax.jvp(slope, (0.0,), (1.0,))
+        return mean[0], variance[0], *slope_and_curvature
 
     return jax.lax.map(one, jnp.arange(len(new.inputs)))
