@@ -57,7 +57,7 @@ def order_parameter_law(chain):
 
 
 def expansion(chain, inputs, labels, new=None):
-    """(N2), (N3) and the first order of mean and variance, as sums over pairs of pairs of kernel entries."""
+    """(Q2), (Q3) and the first order of mean and variance, as sums over pairs of pairs of kernel entries."""
     mean, law = order_parameter_law(chain)
     size = len(mean)
     both = inputs if new is None else np.concatenate([inputs, new])
@@ -227,6 +227,17 @@ def test_labels_of_the_infinite_network_gain_nothing_on_average():
         total += np.prod(weights[list(places)]) * (found.gain + found.fluctuations)
         size += np.prod(weights[list(places)]) * found.gain
     assert abs(total) < 1e-12 * size
+
+
+def test_infinite_widths_leave_narrow_heads_alone():
+    layers = LAYERS["narrow"]
+    tokens, attention, labels = sentences(layers)
+    paths = sma.attentioned_inputs(tokens, attention, layers=layers)
+    wide, infinite = (
+        sma.first_order(sma.Problem(paths, labels, width=width, temperature=0.2)) for width in (1e9, np.inf)
+    )
+    assert np.allclose(infinite.layers / 3, wide.layers / 1e9, rtol=1e-6, atol=1e-6 * infinite.gain)
+    assert infinite.layers[0, 0] == infinite.layers[2, 0] == 0 < infinite.layers[1, 0]
 
 
 def test_missing_numbers_are_refused():

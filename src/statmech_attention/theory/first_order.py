@@ -5,7 +5,7 @@ $C$ in $N_l$ independent columns, and adds $\zeta \zeta^\top / N_l - C$ to the o
 $\delta$ stays with overlaps $H$, also $(\delta \zeta^\top + \zeta \delta^\top) / N_l$. With the adjoint of (K3),
 $A_{above} = \sum_s \sigma_s^2 B_s^\top A B_s$, in which $\sigma_s = 1$ for a kept seed,
 
-    N Var tr(W dK) -> V[W] = sum_l (N / N_l) (2 tr A C A C + 4 tr A H A C).                          (N1)
+    N Var tr(W dK) -> V[W] = sum_l (N / N_l) (2 tr A C A C + 4 tr A H A C).                          (Q1)
 
 Heads with values of dimension $d$ add $(N / d)\, 2 \mathrm{tr} (A_s G A_s G)$, $A_s = \sigma_l^2 B_s^\top A B_s$.
 """
@@ -48,11 +48,11 @@ class FirstOrder:
     r"""$N [\ln p(Y) - \ln p_{GP}(Y)]$ for large $N$, from `first_order`.
 
     Attributes:
-        gain: (N2), never negative; what `log_evidence` has to leading order.
-        fluctuations: (N3).
+        gain: (Q2), never negative; what `log_evidence` has to leading order.
+        fluctuations: (Q3).
         error: standard error of `fluctuations`, from the probes; 0 for an exact sum.
         layers: both if $N_1, .., N_{L+1}$ were finite one at a time, `(L + 1, 2)`; they add up.
-        heads: both by value matrices, `(2, heads)` per layer: by their part of the last $C$ in (N1),
+        heads: both by value matrices, `(2, heads)` per layer: by their part of the last $C$ in (Q1),
             and by their own overlaps.
     """
 
@@ -66,14 +66,14 @@ class FirstOrder:
 
     @property
     def width(self) -> float:
-        """The width $N$ at which the first order is one nat: the size of (N2) + (N3)."""
+        """The width $N$ at which the first order is one nat: the size of (Q2) + (Q3)."""
         return abs(self.gain + self.fluctuations)
 
     def __repr__(self) -> str:
         return f"FirstOrder(({self.gain:.4g} {self.fluctuations:+.4g} ± {self.error:.2g}) nats / N)"
 
     def predict(self, test: AttentionedInputs | TokenInputs | ArrayLike) -> FirstOrderPrediction:
-        """First order of mean and variance of the output, (N4): slope and curvature of (N2) + (N3) at $v + j a$ in $j$.
+        """First order of mean and variance of the output, (Q4): slope and curvature of (Q2) + (Q3) at $v + j a$ in $j$.
 
         Args:
             test: inputs like those of the problem. Each costs several times what `first_order` did.
@@ -92,12 +92,12 @@ class FirstOrder:
 
 
 def first_order(problem: Problem, *, probes: int | None = None, key: checks.Key | None = None) -> FirstOrder:
-    r"""What a finite width is worth to these labels: $N [\ln p(Y) - \ln p_{GP}(Y)]$ for large $N$, (N2) + (N3).
+    r"""What a finite width is worth to these labels: $N [\ln p(Y) - \ln p_{GP}(Y)]$ for large $N$, (Q2) + (Q3).
 
     With $R = (K + T)^{-1}$ of infinite width, $v = R Y$ and $z, z' \sim \mathcal N(0, R)$,
 
-        1/8 V[R - v v']                                              gain,                  (N2)
-        1/4 E V[sym z z'] - 1/2 E V[sym v z]                         fluctuations.          (N3)
+        1/8 V[R - v v']                                              gain,                  (Q2)
+        1/4 E V[sym z z'] - 1/2 E V[sym v z]                         fluctuations.          (Q3)
 
     Over labels of the network of infinite width the sum has the mean zero. Where it is large compared
     with $N$, higher orders are not small.
@@ -105,7 +105,7 @@ def first_order(problem: Problem, *, probes: int | None = None, key: checks.Key 
     Args:
         problem: a `Problem` of paths or tokens, with width and temperature. $N$ is the largest width; only
             ratios count. Infinite widths are equal, or beside narrow heads infinite, with $N$ the largest $d$.
-        probes: random matrices for (N3), at least 2. If None, 64 for tokens, and for paths all pairs of rows,
+        probes: random matrices for (Q3), at least 2. If None, 64 for tokens, and for paths all pairs of rows,
             whose sum is exact; it is taken wherever there are no more pairs than probes.
         key: a JAX random key for the probes; `jax.random.key(0)` if None.
 
@@ -204,7 +204,7 @@ def _levels(rows: _Rows, numbers):
 
 
 def _shares(left, right, levels) -> Float[Array, " seeds"]:
-    """(N1) of the symmetric part of `left right^T`: $\\mathrm{tr} A (2 C + 4 H) A C$ with the last $C$ seed by seed."""
+    """(Q1) of the symmetric part of `left right^T`: $\\mathrm{tr} A (2 C + 4 H) A C$ with the last $C$ seed by seed."""
     inputs, products, layers, (ratio, top) = levels
     if products is None:
         one, two = (jnp.einsum("mpi,mk->pki", inputs, side).reshape(inputs.shape[1], -1) for side in (left, right))
@@ -234,14 +234,14 @@ def _each(lefts, rights, levels):
 
 
 def _of_labels(root, sides, weights, levels):
-    """(N2), and $-\\frac12 E V[\\mathrm{sym}\\, v z]$ with the columns of `sides` for $z$, terms of a sum."""
+    """(Q2), and $-\\frac12 E V[\\mathrm{sym}\\, v z]$ with the columns of `sides` for $z$, terms of a sum."""
     gain = _shares(jnp.column_stack([root, weights]), jnp.column_stack([root, -weights]), levels) / 8
     return gain, -0.5 * _each(jnp.tile(weights, (sides.shape[1], 1)), sides.T, levels)
 
 
 @quick_jit()
 def _coefficients(rows: _Rows, numbers, signs):
-    """Shares in (N2); shares in (N3), a row per probe; and the columns $z$ for `_of_labels`."""
+    """Shares in (Q2); shares in (Q3), a row per probe; and the columns $z$ for `_of_labels`."""
     (levels, kernel), (*_, temperature, labels) = _levels(rows, numbers), numbers
     regression = Regression.of(kernel, temperature, labels)
     root, weights = regression.whiten(jnp.eye(len(labels))).T, regression.solve(labels)
