@@ -29,7 +29,7 @@ from statmech_attention.theory.kernels import inputs_like, kernel_inputs
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.regression import Prediction, Regression
 
-_AT_ONCE = 2**22  # entries of the matrices of a block of pairs
+_AT_ONCE = 2**18  # entries of the matrices of a block of pairs; large ones are multiplied one by one
 
 
 class FirstOrderPrediction(NamedTuple):
