@@ -36,6 +36,7 @@ lowest = sma.minima(problem, tolerance=1e-8)[0]
 trusted = sma.criterion(solution, test=trial.test).r
 best = sma.maximise_evidence(problem, chosen=["temperature"])
 evidence = sma.log_evidence(best.solution, corrected=True)
+wide = sma.first_order(problem, probes=30).predict(trial.test).at(30.0).mean
 prediction = solution.predict(trial.test)
 right = sma.accuracy(prediction.mean, trial.test_labels)
 scores = sma.head_scores(solution.order_parameter, layers=(2, 2), definition="both")
@@ -129,6 +130,7 @@ sma.criterion(solution, tests=trial.test)  # type: ignore[call-arg]
 sma.maximise_evidence(problem, choosen=["temperature"])  # type: ignore[call-arg]
 best.temprature  # type: ignore[attr-defined]
 sma.log_evidence(solution, correct=True)  # type: ignore[call-arg]
+sma.first_order(problem, probe=30)  # type: ignore[call-arg]
 solution.predict(tset=trial.test)  # type: ignore[call-arg]
 solution.order_paramter  # type: ignore[attr-defined]
 sma.accuracy(prediction.mean, label=trial.test_labels)  # type: ignore[call-arg]

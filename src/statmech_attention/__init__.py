@@ -35,6 +35,7 @@ from statmech_attention.theory import (
     WeightedLabels,
     accuracy,
     criterion,
+    first_order,
     head_scores,
     kernel,
     kernel_regression,
@@ -50,7 +51,8 @@ __version__ = _version()
 __all__ = ["AttentionedInputs", "Heads", "Linear", "LogisticLabels", "NotConverged", "Outcome", "Outputs", "Problem"]
 __all__ += ["SkipHeads", "Solution", "TokenInputs", "WeightedLabels", "accuracy", "attention_from_products"]
 __all__ += ["attention_from_queries_and_keys", "attention_from_torch", "attention_from_transformers"]
-__all__ += ["attentioned_inputs", "criterion", "enable_x64", "forward", "head_scores", "kernel", "kernel_regression"]
+__all__ += ["attentioned_inputs", "criterion", "enable_x64", "first_order", "forward", "head_scores"]
+__all__ += ["kernel", "kernel_regression"]
 __all__ += ["layers", "load", "log_evidence", "maximise_evidence", "minima", "model"]
 __all__ += ["sample_weights", "save", "solve", "solve_sweep"]
 __all__ += ["theory", "token_inputs"]

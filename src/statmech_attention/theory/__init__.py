@@ -4,6 +4,7 @@ from statmech_attention.theory.descent.logistic import LogisticLabels
 from statmech_attention.theory.descent.trust_region import Outcome
 from statmech_attention.theory.descent.weighted import WeightedLabels
 from statmech_attention.theory.evidence import log_evidence
+from statmech_attention.theory.expansion import FirstOrder, FirstOrderPrediction, first_order
 from statmech_attention.theory.functionals import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.hyperparameters import EvidenceMaximum, maximise_evidence
 from statmech_attention.theory.kernels.of_paths import head_scores
@@ -19,6 +20,8 @@ from statmech_attention.theory.trust import Criterion, criterion
 __all__ = [
     "Criterion",
     "EvidenceMaximum",
+    "FirstOrder",
+    "FirstOrderPrediction",
     "KernelRegression",
     "LogisticLabels",
     "NotConverged",
@@ -29,5 +32,6 @@ __all__ = [
     "Solution",
     "WeightedLabels",
 ]
-__all__ += ["accuracy", "action", "criterion", "energy", "entropy", "gp_order_parameters", "head_scores", "kernel"]
+__all__ += ["accuracy", "action", "criterion", "energy", "entropy", "first_order"]
+__all__ += ["gp_order_parameters", "head_scores", "kernel"]
 __all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "solve", "solve_sweep"]
