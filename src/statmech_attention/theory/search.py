@@ -16,7 +16,7 @@ from statmech_attention.theory.on_tokens import minima_on_tokens
 from statmech_attention.theory.prepared import prepared
 from statmech_attention.theory.problem import Problem, need_problem, warn_of_large_labels
 from statmech_attention.theory.saddle_point import check_options, no_directions
-from statmech_attention.theory.solution import Solution, checked, raise_unless_converged, solution_of
+from statmech_attention.theory.solution import Solution, raise_unless_converged, solution_of
 from statmech_attention.theory.starts import Start, axes_of_outputs, order_of_heads, starts
 
 _ROUGH = 1e-5  # tolerance of the search; the minima that differ are then solved with the tolerance asked for
@@ -57,7 +57,8 @@ def minima(
     nine paths. Nor did it miss one in 41 more problems: with four and six outputs, along 16 and 64
     paths, and by products with the Hessian. `python -m benchmarks.searches` makes the table again.
 
-    On tokens the two starts are the prior and a much narrower network. In 12 problems, six with two minima,
+    On tokens the two starts are the prior and a much narrower network, and `settled` says whether more directions
+    would change predictions. In 12 problems, six with two minima,
     the lower of their ends was the lowest that is known.
 
     Args:
@@ -77,7 +78,9 @@ def minima(
     check_options(tolerance, max_steps, method)
     if isinstance(problem.attentioned, TokenInputs):
         options = {"tolerance": tolerance, "max_steps": max_steps, "directions": directions, "settle": settle}
-        return [checked(solution, throw=True) for solution in minima_on_tokens(problem, **options)]
+        found = minima_on_tokens(problem, **options)
+        raise_unless_converged(found[0])
+        return found
     no_directions(directions=directions, settle=settle)
     warn_of_large_labels(problem)
     return search(problem, starts, tolerance, max_steps, method)
