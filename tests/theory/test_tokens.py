@@ -286,6 +286,41 @@ def test_sweep_from_wide_to_narrow_ends_where_a_solve_does(many):
         batch.predict(problem.attentioned)
 
 
+def test_a_start_with_few_directions_gets_as_many_as_are_asked_for(many):
+    problem, whole = many
+    few = sma.solve(problem, directions=16, throw=False)
+    found = sma.solve(problem, start=few)
+    assert found.directions.count == whole.directions.count
+    np.testing.assert_allclose(found.excess, whole.excess, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("layers", "width"),
+    [((sma.Heads(2, values=1), 2), 1e5), ((sma.Heads(1, values=2), 2), 1e6), ((2, 2), (1e6, 3, 1e6))],
+)
+def test_narrow_heads_and_layers_between_wide_ones_are_solved(layers, width):
+    """The first step of L-BFGS has length one, which would move logarithms of narrow stages by hundreds."""
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(12, 3, 4)), np.sign(rng.normal(size=12))
+    maps = [rng.dirichlet(np.ones(3), (12, 2, 3)).swapaxes(2, 3)] * 2
+    maps = [one[:, : getattr(layer, "heads", 2)] for layer, one in zip(layers, maps, strict=True)]
+    found, expected = (
+        sma.solve(sma.Problem(make(x, maps, layers=layers), labels, width=width, temperature=0.01))
+        for make in (sma.token_inputs, sma.attentioned_inputs)
+    )
+    np.testing.assert_allclose(sma.log_evidence(found), sma.log_evidence(expected), atol=1e-6)
+    if width == 1e6:  # layers of unequal numbers of heads
+        assert [one.shape[1] for one in found.attention_slopes()] == [1, 2]
+
+
+def test_a_network_that_lets_nothing_through_stays_at_the_prior():
+    rng = np.random.default_rng(0)
+    maps = [rng.dirichlet(np.ones(3), (5, 2, 3)).swapaxes(2, 3), np.zeros((5, 2, 3, 3))]
+    tokens = sma.token_inputs(rng.normal(size=(5, 3, 4)), lambda _: maps)
+    found = sma.solve(sma.Problem(tokens, np.ones(5), width=5, temperature=0.1))
+    assert float(found.gradient_norm) == 0 and not np.any(np.asarray(found.predict(tokens).mean))
+
+
 def test_training_inputs_as_new_ones_have_the_training_kernel(many):
     problem, whole = many
     expected = whole.regression.predict(
@@ -352,6 +387,16 @@ def test_some_examples_and_some_heads_are_those_of_smaller_inputs():
     assert found.layers == expected.layers and len(found) == 3
     found = sma.kernel(found, found, variance=numbers["variance"])
     np.testing.assert_allclose(found, kernel, rtol=1e-12, atol=1e-12)
+
+
+def test_examples_are_taken_by_number_or_by_booleans():
+    train, *_ = setting("skips")
+    inputs = sma.token_inputs(**train)
+    some = np.array([True, False, False, True, True, False])
+    np.testing.assert_array_equal(sma.kernel(inputs.take(some), inputs), sma.kernel(inputs, inputs)[some])
+    for wrong in ([0.7], [6], [-1], some[:3], []):
+        with pytest.raises(ValueError, match="examples: wanted"):
+            inputs.take(wrong)
 
 
 def test_numbers_of_examples_are_spread_over_their_tokens():

@@ -21,6 +21,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
+from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.model.attention import Attention
 from statmech_attention.model.given import Given, given_parts
@@ -76,9 +77,15 @@ class TokenInputs:
         return f"TokenInputs({len(self)} examples, {features} features, layers={self.layers}: {paths} paths)"
 
     def take(self, examples) -> "TokenInputs":
-        """Some of the examples, by number, in this order."""
+        """Some of the examples, by number and in this order, or those where an array of booleans is true."""
+        chosen = np.atleast_1d(examples)
+        if chosen.dtype == bool:
+            checks.same("examples", "booleans", len(chosen), "inputs", len(self))
+            chosen = np.flatnonzero(chosen)
+        if not len(chosen) or not all(checks.is_whole(number, 0) and number < len(self) for number in chosen.tolist()):
+            raise ValueError(f"examples: wanted whole numbers out of 0..{len(self) - 1}, got {examples!r}.")
         each = dict(zip(self.order.tolist(), self._examples(), strict=True))
-        return _grouped(self.chain, [each[int(example)] for example in np.atleast_1d(examples)])
+        return _grouped(self.chain, [each[number] for number in chosen.tolist()])
 
     def keep_heads(self, kept: Sequence[Sequence[int]]) -> "TokenInputs":
         """The inputs of the sub-network that has only some heads of every layer, as `AttentionedInputs.keep_heads`.

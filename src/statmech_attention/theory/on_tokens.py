@@ -26,7 +26,7 @@ def solved_on_tokens(
     problem: Problem, start=None, *, directions, settle, tolerance, max_steps, narrow: bool = False
 ) -> Solution:
     """The minimum on the branch of the prior, of `start`, or of a much narrower network."""
-    most = _MOST if directions is None else checks.whole("directions", directions)
+    most = checks.whole("directions", _MOST if directions is None else directions)
     settle = _SETTLE if settle is None else checks.not_negative("settle", settle)
     known, options = _start(problem, start), (tolerance, max_steps)
     if not checks.concrete(problem.temperature, problem.labels, *problem.width, *problem.variance):
@@ -39,16 +39,18 @@ def solved_on_tokens(
     ranked = _ranked(problem, most, known)
     warn_of_labels(problem, problem.variance[0] * problem.variance[-1] * float(np.trace(ranked.kernel)))
     last: Any = None
-    lower = 0.0
+    lower, spent = 0.0, 0
     for count in _counts(ranked, most, known):
         features = ranked.first(count, inputs_of(problem))
         points = [_carried(one, ranked, features) for one in (last, known) if one is not None]
         if not points:
-            points, lower = _first(problem, features, options, narrow)
+            points, lower, spent = _first(problem, features, options, narrow)
         solution = _lowest(problem, Directions(ranked, features, count, np.inf, False, lower), points, options)
         whole = count >= ranked.most and ranked.left_out(count) <= _NOTHING * ranked.total
         change = 0.0 if whole else np.inf if last is None else _change(last, solution)
-        last = replace(solution, directions=replace(solution.directions, change=change, settled=change <= settle))
+        known_change = replace(solution.directions, change=change, settled=change <= settle)
+        last = replace(solution, directions=known_change, steps=solution.steps + spent)
+        spent = last.steps
         if whole or last.settled:
             break
     return last
@@ -115,21 +117,22 @@ def _carried(known: Solution, ranked: Ranked, features: Features):
     if known.directions.ranked is ranked and before.seen.shape == features.seen.shape:
         return known.point
     levels = known.landscape.levels
-    passed = [level.passed for level in known.directions.ranked.levels]
+    passed = [level.passed for level in ranked.levels]
     return jnp.asarray(
         carried(known.point, levels, FeatureLevels.of(features.maps, known.problem.architecture), passed)
     )
 
 
 def _first(problem: Problem, features: Features, options: tuple[float, int], narrow: bool):
-    """Where to begin: at the prior, or in the minimum of a much narrower network; and how much lower that one ends."""
+    """Where to begin, at the prior or at a much narrower network's minimum; how much lower that ends; gradients."""
     action = _action(problem, features)
     narrower = replace(action, weight=NARROWER * action.weight)
     prior = jnp.zeros(action.levels.coordinates)
     beyond = minimise(narrower, prior, *options, "gradients").minimum.point
     ends = [minimise(action, point, *options, "gradients").minimum for point in (prior, beyond)]
     lower = float(ends[0].value - ends[1].value)
-    return [ends[narrow].point], lower if abs(lower) > _LOWER * (1 + abs(float(ends[0].value))) else 0.0
+    lower = lower if abs(lower) > _LOWER * (1 + abs(float(ends[0].value))) else 0.0
+    return [ends[narrow].point], lower, int(ends[0].steps + ends[1].steps)
 
 
 def _lowest(problem: Problem, directions: Directions, points: list, options: tuple[float, int]) -> Solution:
