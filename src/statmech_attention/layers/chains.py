@@ -10,12 +10,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
+from statmech_attention.layers import kinds
 from statmech_attention.layers.kind import Kind, Layer, Part, Readout
-from statmech_attention.layers.kinds import Heads, Linear, OneOutput, Outputs, SkipHeads
+from statmech_attention.layers.kinds import Heads, OneOutput
 
 # Numbers of heads, or layers of any kind; a readout of several outputs last.
 Layers: TypeAlias = Union[Sequence[int | Kind], np.ndarray, "Chain"]
-_KINDS = {kind.__name__: kind for kind in (Heads, Linear, SkipHeads, Outputs)}
+# Those of the library, which files can name.
+_KINDS = {
+    name: kind for name, kind in vars(kinds).items() if isinstance(kind, type) and kind.__module__ == kinds.__name__
+}
 
 
 class Stage(NamedTuple):

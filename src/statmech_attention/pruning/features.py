@@ -16,8 +16,8 @@ from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs
 
 
-class Features(NamedTuple):
-    r"""A map of features, $z \mapsto s\, R^\top (z - m)$, the same for every token and every path.
+class Components(NamedTuple):
+    r"""A map to principal components, $z \mapsto s\, R^\top (z - m)$, the same for every token and every path.
 
     Attributes:
         mean: $m$.
@@ -42,7 +42,7 @@ class Features(NamedTuple):
         return replace(attentioned, values=jnp.asarray(features))
 
 
-def fitted_features(attentioned: AttentionedInputs, directions: int) -> Features:
+def fitted_features(attentioned: AttentionedInputs, directions: int) -> Components:
     r"""The first principal components over examples and paths, scaled to $\langle |\xi^\pi|^2 \rangle / N_0 = 1$.
 
     Args:
@@ -61,4 +61,6 @@ def fitted_features(attentioned: AttentionedInputs, directions: int) -> Features
     kept, every = variances[::-1][:directions].sum(), variances.sum()
     if not kept > 0:
         raise ValueError("attentioned: wanted inputs that differ, got the same for all examples and paths.")
-    return Features(mean, vectors[:, ::-1][:, :directions], float(np.sqrt(directions / kept)), float(1 - kept / every))
+    return Components(
+        mean, vectors[:, ::-1][:, :directions], float(np.sqrt(directions / kept)), float(1 - kept / every)
+    )
