@@ -68,7 +68,7 @@ def test_network_with_a_kind_that_cannot_be_read_again_is_not_stored(tmp_path):
     network = trained_network(parameters_of((2, Unknown(2))), layers=(2, Unknown(2)))
     with pytest.raises(
         ValueError,
-        match="layers: wanted numbers and layers of Heads, SkipHeads, Linear, OneOutput, Outputs to record, got .*Unknown",
+        match="layers: wanted numbers and layers of Heads, SkipHeads, .*Outputs to record, got .*Unknown",
     ):
         save_network(network, tmp_path / "network.nc", parameters={})
 
