@@ -39,7 +39,7 @@ def measure(minimiser: str, problem: str, widths: list, temperature: float, most
 
 
 class Run(NamedTuple):
-    """Evaluations (or trial steps) of a minimiser; action and largest gradient entry at its end."""
+    """Evaluations (or trial steps) of a minimiser; $S - S_0$ and largest gradient entry at its end."""
 
     evaluations: int
     action: float
@@ -72,7 +72,7 @@ def make(name: str, attentioned, labels, temperature: float):
 def _ours(method: str, attentioned, labels, temperature, width, most) -> Run:
     problem = sma.Problem(attentioned, labels, width=width, temperature=temperature)
     found = sma.solve(problem, method=method, tolerance=SMALL, max_steps=most, throw=False)
-    return Run(int(found.steps), float(found.action), float(found.gradient_norm))
+    return Run(int(found.steps), float(found.excess), float(found.gradient_norm))
 
 
 def _good_coordinates(point, chain):

@@ -1,5 +1,7 @@
 """Every function that JAX traces lowers for GPUs and TPUs; no such device is needed."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ import statmech_attention as sma
 from statmech_attention import dmft, sampling
 from statmech_attention.sampling import _chains, evidence, order_parameters, weights
 from statmech_attention.sampling import attention as learned
+from statmech_attention.theory import corrections
 from statmech_attention.training import attention as trained
 from statmech_attention.training import learn_attention, train_weights
 
@@ -134,7 +137,7 @@ def test_programs_of_functions_that_cannot_be_traced_as_a_whole(module, name, ca
 def test_corrections_and_training():
     solution = sma.solve(PROBLEM)
     export(lambda temperature: train_weights(PROBLEM.replace(temperature=temperature), key=KEY, steps=2), 0.2)
-    export(sampling.corrections._corrected.__wrapped__, *_arguments(solution))
+    export(partial(corrections._corrected.__wrapped__, outputs=None), *_arguments(solution))
 
 
 def _arguments(solution):

@@ -65,10 +65,9 @@ def positive(name: str, value, *, infinite: bool = False) -> Any:
 
 
 def not_negative(name: str, value) -> float:
-    """Convert a number to a float that is zero or positive."""
-    return (
-        0.0 if isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0 else positive(name, value)
-    )
+    """Convert a number to a float that is zero, positive or infinite."""
+    zero = isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0
+    return 0.0 if zero else positive(name, value, infinite=True)
 
 
 def flag(name: str, value) -> bool:

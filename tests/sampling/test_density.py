@@ -51,7 +51,7 @@ def test_value_gradient_and_hessian_agree_with_automatic_differentiation(problem
 
     @jax.jit
     def found(point):
-        return *jax.value_and_grad(potential)(point), _density.hessian(potential, point)
+        return levels.differentiated(potential, point)
 
     value, gradient, curvature = found(point)
     wanted = derivatives(point, problem, factors)

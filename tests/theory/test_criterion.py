@@ -54,13 +54,25 @@ def test_r_is_the_size_of_the_error_on_labels_of_random_networks(width, temperat
 
 def test_what_has_no_correction_is_refused():
     random = np.random.default_rng(0)
-    x, tokens = random.normal(size=(6, 2, 3)), random.normal(size=(6, 2, 3))
+    x = random.normal(size=(6, 2, 3))
     problem = sma.Problem(x, np.ones(6), layers=(2,), width=4.0, temperature=0.1)
     with pytest.raises(ValueError, match="solution: wanted a finite width, got infinity"):
         sma.criterion(sma.solve(problem.replace(width=np.inf)), x)
     with pytest.raises(ValueError, match="solution: wanted a single solution, got a batch"):
         sma.criterion(sma.solve_sweep(problem, widths=[4.0], temperatures=[0.1]), x)
-    attention = np.full((6, 2, 2, 2), 0.5)
-    whole = sma.Problem(sma.token_inputs(tokens, [attention]), np.ones(6), width=4.0, temperature=0.1)
-    with pytest.raises(ValueError, match="got a TokenSolution. Whole models have no correction"):
-        sma.criterion(sma.solve_without_paths(whole, throw=False), tokens)
+    with pytest.raises(ValueError, match="solution: wanted a Solution, got a Problem"):
+        sma.criterion(problem, x)
+
+
+def test_on_tokens_it_is_what_it_is_along_paths():
+    random = np.random.default_rng(0)
+    tokens, maps = random.normal(size=(9, 3, 2)), random.dirichlet(np.ones(3), (9, 2, 3)).swapaxes(2, 3)
+
+    def found(make):
+        known, new = (make(tokens[part], [maps[part]]) for part in (slice(6), slice(6, 9)))
+        return sma.criterion(
+            sma.solve(sma.Problem(known, np.ones(6), width=8.0, temperature=0.1), tolerance=1e-10), new
+        )
+
+    one, other = found(sma.token_inputs), found(sma.attentioned_inputs)
+    assert one.is_lowest and one.r == pytest.approx(other.r, rel=1e-4) and str(one) == str(other)

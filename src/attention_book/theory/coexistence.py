@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attention_book.theory.solvable_model import SolvableModel
+from statmech_attention.theory.levels.paths import least_entropy
 
 _TOGETHER = 32  # networks that are solved at a time, so that the solver is compiled once
 
@@ -87,7 +88,11 @@ def _minimum(start, noise, signal, offset, sizes, T):
     numbers = dict(zip(("examples", "features", "width"), sizes, strict=True), temperature=T)
     model = SolvableModel(noise, signal, offset=offset, **numbers)
     found = model.solve(start=start, throw=False)
-    return found.order_parameters, found.minimum.value, model.predict(found.order_parameters[0]).accuracy
+    return (
+        found.order_parameters,
+        found.minimum.value + least_entropy(model.architecture),
+        model.predict(found.order_parameters[0]).accuracy,
+    )
 
 
 def _minima(start, *numbers):

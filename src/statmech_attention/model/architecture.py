@@ -88,7 +88,8 @@ def variances(variance, layers: int) -> tuple:
 
 def _numbers(numbers) -> Float[Array | np.ndarray, "numbers *batch"]:
     """Numbers as an array, in NumPy where they are known."""
-    return np.asarray(numbers, float) if checks.concrete(*numbers) else jnp.asarray(numbers, float)
+    xp = np if checks.concrete(*numbers) else jnp
+    return xp.stack(xp.broadcast_arrays(*(xp.asarray(number, float) for number in numbers)))
 
 
 def _per_layer(name: str, value, count: int, meaning: str, infinite: bool = False) -> tuple:

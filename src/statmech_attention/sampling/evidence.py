@@ -170,7 +170,7 @@ def _around_modes(key, points: int, problem: Problem, density: Posterior, gaussi
     degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
     proposals = _proposed_points(key, points, degrees, widths, factors)
     observe, kernels = observed
-    weighted = _weighted(proposals, density.action, gaussians, kernels, degrees, constant, observe)
+    weighted = _weighted(proposals, density.action, gaussians, kernels, degrees, constant, observe=observe)
     largest, sums = jax.tree.map(np.asarray, weighted)
     scale, sums = _in_one_unit(largest, sums)
     drawn = 2 * _REPLICATES * (len(gaussians.mode) * points + points // PER_PRIOR_POINT)
