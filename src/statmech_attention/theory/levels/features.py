@@ -148,7 +148,7 @@ class FeatureLevels:
         return gram, top
 
     def order_parameters(self, free: Float[Array, " coordinates"]) -> tuple[()]:
-        """None: there are no paths."""
+        """No order parameter, since there are no paths."""
         return ()
 
     def derivatives(self, energy, free: Float[Array, " coordinates"]):
