@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import variances
@@ -97,8 +97,8 @@ def _head_terms(rows, others, place: int, seeds: slice, gram, adjoint) -> Float[
 
 
 def kernel_worth(
-    kernel: Float[np.ndarray, "examples examples"],
-    heads: Float[np.ndarray, "heads examples examples"],
+    kernel: Float[Array | np.ndarray, "examples examples"],
+    heads: Float[Array | np.ndarray, "heads examples examples"],
     labels: ArrayLike,
     *,
     temperature: float | None = None,
