@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
@@ -107,7 +106,10 @@ def maximise_evidence(
 
     def loss(logs):
         there = at_logs(fewer, names, logs)
-        solution = followed(trials[-1], there, tolerance) if tokens else _solved(there, trials[-1], tolerance)
+        if tokens:
+            solution = followed(trials[-1], there, tolerance)
+        else:
+            solution = solve(there, start=trials[-1], tolerance=tolerance, throw=False)
         raise_unless_converged(solution)
         trials.append(solution)
         slopes = solution.slopes()
@@ -126,10 +128,6 @@ def maximise_evidence(
             break
         trials.append(lowest)
     return _maximum_at(logs, end, bounds, problem, names, trials)
-
-
-def _solved(problem: Problem, last: Solution, tolerance: float) -> Solution:
-    return solve(problem, start=last, tolerance=tolerance, throw=False)
 
 
 def _place(name: str) -> int:
@@ -174,8 +172,7 @@ def searched(problem: Problem, chosen: str | Sequence[str], free: Sequence[int])
 
 def at_logs(problem: Problem, names: Sequence[str], logs) -> Problem:
     """The problem with the numbers of these names and logarithms."""
-    numbers = np.exp(logs) if checks.concrete(logs) else jnp.exp(logs)
-    given = dict(zip(names, numbers, strict=True))
+    given = dict(zip(names, np.exp(logs), strict=True))
     variance = tuple(given.get(f"variance[{place}]", held) for place, held in enumerate(problem.variance))
     return problem.replace(temperature=given.get("temperature", problem.temperature), variance=variance)
 

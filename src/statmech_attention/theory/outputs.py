@@ -12,7 +12,7 @@ from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.descent.energies import PairEnergy, packed, pair_products
 from statmech_attention.theory.kernels.of_paths import kernel_inputs, kernel_scale
 from statmech_attention.theory.kernels.regression import Prediction
-from statmech_attention.theory.levels.new_tokens import Descent, new_kernels
+from statmech_attention.theory.levels.new_tokens import output as new_output
 from statmech_attention.theory.problem import inputs_of
 from statmech_attention.theory.solution import Solution
 
@@ -50,10 +50,7 @@ def output_on_tokens(solution: Solution, test: TokenInputs) -> Callable[..., Pre
     """Mean (9) and variance (30) of the output on test inputs, a function of a point and the action."""
     inputs, directions, variance = inputs_of(solution.problem), solution.directions, solution.problem.variance
 
-    def output(point, action) -> Prediction:
-        descent = Descent.of(inputs, directions.ranked, directions.features, action, point, variance)
-        cross, own = new_kernels(test, descent)
-        regression = action.energy.regression(action.overlap(point))
-        return regression.predict(cross.reshape(own.size, -1).T, own.reshape(-1))
+    def at(point, action) -> Prediction:
+        return new_output(test, inputs, directions.ranked, directions.features, action, point, variance)
 
-    return output
+    return at

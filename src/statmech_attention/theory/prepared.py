@@ -19,9 +19,8 @@ from statmech_attention.theory.levels.ranking import Features
 from statmech_attention.theory.problem import Problem
 
 METHODS = ("auto", "dense", "products", "gradients")
-_GRADIENTS_PER_STEP = (
-    20  # that replace a step of Newton's; so many products, 12 to 19, were counted on images along 64 paths
-)
+# Gradients or products that replace a step of Newton's: 12 to 19 products were counted on images along 64 paths.
+_GRADIENTS_PER_STEP = 20
 _LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
 _LARGEST_PAIRS = 2**22  # entries of the pairs' kernels
 

@@ -18,7 +18,7 @@ from statmech_attention.theory.descent.minimum import ActionMinimum
 from statmech_attention.theory.descent.trust_region import Outcome
 from statmech_attention.theory.kernels.of_tokens import check_alike
 from statmech_attention.theory.kernels.regression import Prediction, Regression, left_out_means
-from statmech_attention.theory.levels.new_tokens import Descent, new_kernels
+from statmech_attention.theory.levels.new_tokens import output
 from statmech_attention.theory.levels.paths import least_entropy
 from statmech_attention.theory.levels.ranking import Features, Ranked
 from statmech_attention.theory.levels.rows import attention_slopes, grams
@@ -273,9 +273,7 @@ class Solution:
         inputs = inputs_of(problem)
         check_alike(inputs, test, "test")
         parts = self.directions.ranked, self.directions.features, self.landscape, self.point, problem.variance
-        cross, own = new_kernels(test, Descent.of(inputs, *parts))
-        flat = jnp.asarray(cross.reshape(own.size, -1).T)
-        mean, variance = self.regression.predict(flat, jnp.asarray(own.reshape(-1)))
+        mean, variance = output(test, inputs, *parts)
         shape = (-1, *test.chain.readout.axes)
         return Prediction(mean.reshape(shape), variance.reshape(shape))
 

@@ -55,6 +55,13 @@ class Descent(NamedTuple):
         return cls(train, columns, *parts, variances, xp)
 
 
+def output(test: TokenInputs, train: TokenInputs, ranked: Ranked, features: Features, action, point, variances):
+    """Mean (9) and variance (30) of the output on new inputs at a point, over pairs (example, output)."""
+    cross, own = new_kernels(test, Descent.of(train, ranked, features, action, point, variances))
+    regression = action.energy.regression(action.overlap(point))
+    return regression.predict(jnp.asarray(cross.reshape(own.size, -1).T), jnp.asarray(own.reshape(-1)))
+
+
 def new_kernels(rows: TokenInputs, descent: Descent):
     """Kernels of new examples, in the order in which they were given, block by block.
 
