@@ -292,6 +292,7 @@ def test_a_start_with_few_directions_gets_as_many_as_are_asked_for(many):
     found = sma.solve(problem, start=few)
     assert found.directions.count == whole.directions.count
     np.testing.assert_allclose(found.excess, whole.excess, rtol=1e-8)
+    assert (found.start, whole.start) == ("given", "prior")
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,8 @@ def solved_on_tokens(
         whole = count >= ranked.most and ranked.left_out(count) <= _NOTHING * ranked.total
         change = 0.0 if whole else np.inf if last is None else _change(last, solution)
         known_change = replace(solution.directions, change=change, settled=change <= settle)
-        last = replace(solution, directions=known_change, steps=solution.steps + spent)
+        begun = "prior" if known is None else "given"
+        last = replace(solution, directions=known_change, steps=solution.steps + spent, start=begun)
         spent = last.steps
         if whole or last.settled:
             break
