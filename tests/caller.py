@@ -23,7 +23,7 @@ softmax = sma.attention_from_queries_and_keys(list(products), list(products), bi
 inputs = sma.attentioned_inputs(drawn.inputs, attention, readout="mean")
 read = sma.attention_from_torch(None, drawn.inputs, layers=[])
 other = sma.attention_from_transformers(None, layers=[], batch_size=8)
-left = sma.model.read_residuals(None, layers=[])
+left = sma.reading.read_residuals(None, layers=[])
 layers = (2, sma.SkipHeads(2, values=3), sma.Linear(), sma.Outputs(3))
 weights = sma.sample_weights(key=key, layers=layers, width=4, features=5)
 outputs = sma.forward(weights, drawn.inputs, attention, readout="last")
@@ -115,7 +115,7 @@ sma.attention_from_queries_and_keys(list(products), list(products), bais=None)  
 sma.attentioned_inputs(drawn.inputs, attention, readuot="mean")  # type: ignore[call-arg]
 sma.attention_from_torch(None, input=drawn.inputs)  # type: ignore[call-arg]
 sma.attention_from_transformers(modle=None)  # type: ignore[call-arg]
-sma.model.read_residuals(modle=None)  # type: ignore[call-arg]
+sma.reading.read_residuals(modle=None)  # type: ignore[call-arg]
 sma.sample_weights(key=key, layer=layers, width=4, features=5)  # type: ignore[call-arg]
 sma.forward(weights, drawn.inputs, attention, readuot="last")  # type: ignore[call-arg]
 sma.Heads(2, value=3)  # type: ignore[call-arg]

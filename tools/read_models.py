@@ -167,7 +167,7 @@ def tried(kind: str, name: str, sizes: dict) -> dict:
     except Exception as error:  # the library's version does not have it
         return row | {"outcome": f"not made: {type(error).__name__}: {error}"}
     try:
-        found = sma.model.read_residuals(model, **batch)
+        found = sma.reading.read_residuals(model, **batch)
         shares = {one: float(max(getattr(rest, one) for rest in found)) for one in ("values", "heads", "tokens")}
         row |= {one: share for one, share in shares.items() if math.isfinite(share)}
     except ValueError:

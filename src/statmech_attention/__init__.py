@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import jax as _jax
 
-from statmech_attention import layers, model, theory
+from statmech_attention import layers, model, reading, theory
 from statmech_attention.installed import version as _version
 from statmech_attention.layers import Heads, Linear, Outputs, SkipHeads
 from statmech_attention.model import (
@@ -18,13 +18,12 @@ from statmech_attention.model import (
     TokenInputs,
     attention_from_products,
     attention_from_queries_and_keys,
-    attention_from_torch,
-    attention_from_transformers,
     attentioned_inputs,
     forward,
     sample_weights,
     token_inputs,
 )
+from statmech_attention.reading import attention_from_torch, attention_from_transformers
 from statmech_attention.records import load, save
 from statmech_attention.theory import (
     LogisticLabels,

@@ -18,12 +18,9 @@ from statmech_attention.model.network import (
 )
 from statmech_attention.model.normalisation import normalisation_scales
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
-from statmech_attention.model.reading import attention_from_transformers, read_residuals
-from statmech_attention.model.reading_torch import attention_from_torch
 from statmech_attention.model.tokens import TokenInputs, token_inputs
 
 __all__ = ["AttentionedInputs", "ReadAttention", "SoftmaxAttention", "TokenInputs", "Weights"]
-__all__ += ["attention_from_products", "attention_from_queries_and_keys", "attention_from_torch"]
-__all__ += ["attention_from_transformers", "attention_matrices", "attentioned_inputs", "effective_weights"]
-__all__ += ["forward", "forward_paths", "normalisation_scales", "path_indices"]
-__all__ += ["read_residuals", "relative_bias", "sample_weights", "token_inputs", "weights_order_parameters"]
+__all__ += ["attention_from_products", "attention_from_queries_and_keys", "attention_matrices", "attentioned_inputs"]
+__all__ += ["effective_weights", "forward", "forward_paths", "normalisation_scales", "path_indices"]
+__all__ += ["relative_bias", "sample_weights", "token_inputs", "weights_order_parameters"]

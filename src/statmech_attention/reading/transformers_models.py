@@ -8,8 +8,8 @@ import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
-from statmech_attention.model.listening import Run, places, tensors
-from statmech_attention.model.trials import ELSE, TOLERANCE, Residuals, Trial, check_sum, in_double, rows_needed, said
+from statmech_attention.reading.listening import Run, places, tensors
+from statmech_attention.reading.trials import ELSE, TOLERANCE, Residuals, Trial, check_sum, in_double, rows_needed, said
 
 
 def attention_from_transformers(
@@ -31,7 +31,7 @@ def attention_from_transformers(
         layers: indices of the layers wanted, all of them if None.
         batch_size: examples that go through the model at a time. The result is then an iterator
             for `attentioned_inputs`, which keeps of each batch only what is read out.
-        test: whether what is wanted has to pass the three tests of `model.read_residuals`. They cost
+        test: whether what is wanted has to pass the three tests of `reading.read_residuals`. They cost
             three further forward passes and three backward ones of a copy in double precision, on the
             first batch. Leave them out for a large model, or to take one that fails.
         batch: arguments of the model, as from its tokeniser: `input_ids`, `attention_mask`.

@@ -8,8 +8,8 @@ import pytest
 
 import statmech_attention as sma
 from statmech_attention.model.inputs import attended
-from statmech_attention.model.reading import _check_residuals
-from statmech_attention.model.trials import TOLERANCE, Residuals, unexplained
+from statmech_attention.reading.transformers_models import _check_residuals
+from statmech_attention.reading.trials import TOLERANCE, Residuals, unexplained
 
 EXAMPLES, TOKENS, WIDTH, HEADS = 8, 9, 6, 2
 RNG = np.random.default_rng(0)

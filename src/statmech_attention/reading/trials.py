@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from statmech_attention.model.listening import Run
+from statmech_attention.reading.listening import Run
 
 # What rounding may leave: parts of many models compute in single precision, even in a model in double precision.
 TOLERANCE = 1e-5

@@ -6,7 +6,7 @@ import pytest
 import statmech_attention as sma
 
 torch = pytest.importorskip("torch", reason="needs PyTorch, as `make read` installs it")
-networks = pytest.importorskip("model.own_networks")
+networks = pytest.importorskip("reading.own_networks")
 
 INPUTS = torch.tensor(np.random.default_rng(0).normal(size=(2, 7, 8)), dtype=torch.float32)
 FITS = [
@@ -44,7 +44,7 @@ def model(extra):
 
 @pytest.mark.parametrize("extra", FITS)
 def test_networks_that_fit_are_read_and_leave_nothing(extra):
-    for one in sma.model.read_residuals(model(extra), hidden=INPUTS):
+    for one in sma.reading.read_residuals(model(extra), hidden=INPUTS):
         assert max(one.values, one.heads, one.tokens) < 1e-12
     read = sma.attention_from_transformers(model(extra), hidden=INPUTS)
     np.testing.assert_allclose(np.sum(read.attention[1], axis=2), 1, atol=1e-6)

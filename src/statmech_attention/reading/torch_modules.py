@@ -11,8 +11,8 @@ import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
-from statmech_attention.model.listening import tensors
-from statmech_attention.model.trials import (
+from statmech_attention.reading.listening import tensors
+from statmech_attention.reading.trials import (
     ELSE,
     TOLERANCE,
     by_itself,
