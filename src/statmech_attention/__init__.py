@@ -30,6 +30,8 @@ from statmech_attention.theory import (
     NotConverged,
     Outcome,
     Problem,
+    ProjectedInputs,
+    Projection,
     Solution,
     WeightedLabels,
     accuracy,
@@ -41,6 +43,7 @@ from statmech_attention.theory import (
     log_evidence,
     maximise_evidence,
     minima,
+    projection,
     solve,
     solve_sweep,
 )
@@ -53,6 +56,7 @@ __all__ += ["attention_from_queries_and_keys", "attention_from_torch", "attentio
 __all__ += ["attentioned_inputs", "criterion", "enable_x64", "first_order", "forward", "head_scores"]
 __all__ += ["kernel", "kernel_regression"]
 __all__ += ["layers", "load", "log_evidence", "maximise_evidence", "minima", "model"]
+__all__ += ["ProjectedInputs", "Projection", "projection"]
 __all__ += ["reading", "sample_weights", "save", "solve", "solve_sweep"]
 __all__ += ["theory", "token_inputs"]
 # Imported when they are first used: some need an extra. Type checkers read the first block, Python the second.

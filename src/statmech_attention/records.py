@@ -87,6 +87,8 @@ def _of_problem(problem: Problem, batch: tuple[str, ...]) -> dict[str, Any]:
     inputs: Any = problem.attentioned
     labels, leading = np.asarray(problem.labels), tuple[str, ...]()
     variables: dict[str, Any] = {}
+    if problem.projected:
+        raise ValueError("save: wanted attentioned_inputs or token_inputs, got what a projection sees. Pickle it.")
     if isinstance(inputs, TokenInputs):
         variables |= _on_own_axes(arrays_of_tokens(inputs))
     else:

@@ -17,11 +17,14 @@ from jaxtyping import Float
 from statmech_attention import checks
 from statmech_attention.layers.chains import order_parameters_on, partial_paths_left
 from statmech_attention.model import AttentionedInputs, TokenInputs
+from statmech_attention.model.tokens import one_value_matrix_per_head
 from statmech_attention.pruning.gates import head_kernels, kernel_worth
 from statmech_attention.pruning.heads import head_indices, kept_heads
 from statmech_attention.theory import Solution, log_evidence, solve
 from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
+from statmech_attention.theory.on_tokens import seen_anew
 from statmech_attention.theory.problem import inputs_of
+from statmech_attention.theory.slopes import pull_on_components
 
 
 class HeadWorth(NamedTuple):
@@ -40,14 +43,16 @@ class HeadWorth(NamedTuple):
     without: tuple[Solution, ...]
 
 
-def head_worth(solution: Solution, *, removal: bool = True) -> HeadWorth:
+def head_worth(solution: Solution, *, inputs: TokenInputs | None = None, removal: bool = True) -> HeadWorth:
     r"""The derivative of $\ln p(Y)$ in the gate of every head, and what $\ln p(Y)$ loses without the head.
 
     The loss is $\frac N2 [(S^* - S_0)_{\text{without } (l,h)} - (S^* - S_0)]$. Along paths and on tokens, at any
-    width. A removal has a new saddle point each; at infinite width on tokens it is a regression.
+    width. A removal has a new saddle point each; at infinite width on tokens it is a regression. Of a projection
+    the gates stand in (Z1) and in the exact diagonal of (Z2), and all slopes cost one more pass.
 
     Args:
         solution: a `Solution`, no batch.
+        inputs: where a projection has been solved, the tokens that it has seen, in the same order.
         removal: find the evidence lost without each head, too.
 
     Raises:
@@ -56,6 +61,10 @@ def head_worth(solution: Solution, *, removal: bool = True) -> HeadWorth:
     """
     problem, tokens = solution.problem, solution.directions is not None
     chain = problem.attentioned.chain
+    if problem.projected:
+        return _of_projection(solution, inputs, checks.flag("removal", removal))
+    if inputs is not None:
+        raise ValueError("inputs: wanted only where a projection has been solved. Leave it out.")
     if tokens and not solution.directions.count:
         inputs = inputs_of(problem)
         plain = kernel_of_tokens(inputs, inputs, problem.variance)
@@ -70,6 +79,29 @@ def head_worth(solution: Solution, *, removal: bool = True) -> HeadWorth:
     without = tuple(_without(solution, head) for head in range(sum(chain.heads)))
     losses = np.array([float(log_evidence(solution) - log_evidence(smaller)) for smaller in without])
     return HeadWorth(slopes["gates"], losses, without)
+
+
+def _of_projection(solution: Solution, inputs, removal: bool) -> HeadWorth:
+    """Slopes by one more pass over the tokens, and a removal by one pass each, with the features held."""
+    seen = inputs_of(solution.problem)
+    network, chain = seen.projection, seen.chain
+    if not isinstance(inputs, TokenInputs) or len(inputs) != len(seen):
+        raise ValueError("inputs: wanted the token_inputs that the projection has seen, in the same order.")
+    if not all(map(one_value_matrix_per_head, chain.layers)):
+        raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
+    of_seeds = network.slopes(inputs, pull_on_components(solution))
+    heads = [slice(int(layer.keeps), None) if layer.heads else slice(0) for layer in chain.layers]
+    slopes = np.concatenate([part[some] for part, some in zip(of_seeds, heads, strict=True)])
+    if not removal:
+        return HeadWorth(slopes, None, ())
+    without = []
+    for layer, some in enumerate(heads):
+        for seed in range(len(of_seeds[layer]))[some]:
+            gates = [np.ones(len(part)) for part in of_seeds]
+            gates[layer][seed] = 0.0
+            without.append(seen_anew(solution, network.gated(inputs, gates)))
+    losses = np.array([float(log_evidence(solution) - log_evidence(smaller)) for smaller in without])
+    return HeadWorth(slopes, losses, tuple(without))
 
 
 def _without(solution: Solution, head: int) -> Solution:

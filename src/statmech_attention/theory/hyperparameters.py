@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.on_tokens import followed
 from statmech_attention.theory.problem import Problem, need_problem
@@ -97,7 +96,7 @@ def maximise_evidence(
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
     problem = need_problem(problem, "width", tokens=True)
-    tokens = isinstance(problem.attentioned, TokenInputs)
+    tokens = not problem.along_paths
     free = (0,) if tokens else _free_variances(problem.architecture)
     problem, names, logs, bounds = searched(problem, chosen, free)
     fewer = problem if tokens else problem.reduce()
