@@ -19,6 +19,7 @@ from statmech_attention.theory.starts import NARROWER
 _FEWEST = 16  # features of every level at first
 _MOST, _SETTLE = 128, 0.02  # what `solve` takes if nothing is asked for
 _NOTHING = 1e-9  # of what labels feel: nothing is left out
+_UNITS = 128  # of a gated block
 _LOWER = 1e-6  # of the action, by which another minimum is lower
 
 
@@ -35,6 +36,7 @@ def solved_on_tokens(
         ranked = no_features(inputs_of(problem), problem.architecture.variances)
         directions = Directions(ranked, ranked.first(1, inputs_of(problem)), 0, 0.0, True)
         return _lowest(problem, directions, [None], options)
+    _check_units(problem)
     known = known if known is not None and known.directions.count else None
     ranked = _ranked(problem, most, known)
     warn_of_labels(problem, problem.variance[0] * problem.variance[-1] * float(np.trace(ranked.kernel)))
@@ -55,6 +57,16 @@ def solved_on_tokens(
         if whole or last.settled:
             break
     return last
+
+
+def _check_units(problem: Problem) -> None:
+    """Refuse blocks of so many units that the maps between features do not fit."""
+    most = max(layer.gates for layer in problem.attentioned.chain.layers)
+    if most > _UNITS:
+        raise ValueError(
+            f"layers: wanted Gated layers of at most {_UNITS} units at a finite width, got {most}, each a map between "
+            "all directions. At infinite width any number fits: width=float('inf') and Gated(.., values=None)."
+        )
 
 
 def minima_on_tokens(problem: Problem, **options) -> list[Solution]:
