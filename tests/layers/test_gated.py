@@ -1,4 +1,4 @@
-"""Gated units: forward pass, prior against networks drawn here, one block against its posterior, worth, files, doors."""
+"""Gated units: forward pass, prior against networks drawn here, one block against its posterior, worth, files."""
 
 import jax
 import jax.numpy as jnp
@@ -133,7 +133,7 @@ def slice_sampler(log_likelihood, size: int, sweeps: int, rng):
 
 
 def test_units_move_as_in_the_posterior():
-    """One block of infinite width: given the overlaps a_m of units and readout all is Gaussian, and they are sampled."""
+    """One block of infinite width: given the overlaps of units and readout all is Gaussian, and they are sampled."""
     rng = np.random.default_rng(5)
     units, features, examples, tests, noise = 16, 6, 32, 100, 0.05
     x = rng.normal(size=(examples + tests, 1, features))
@@ -170,3 +170,103 @@ def test_units_move_as_in_the_posterior():
         for values, (solution, new) in problems.items()
     }
     assert away[1] < 0.12 and away[1] < 0.6 * away[None]
+
+
+@pytest.mark.parametrize("values", [1, None])
+def test_solutions_on_tokens_are_those_along_paths(given, values):
+    inputs, attention, gates, scales, _ = given
+    layers = [sma.SkipHeads(HEADS), sma.Gated(UNITS, values=values)]
+    options = {"layers": layers, "gates": gates[:1], "scales": scales[:2], "readout": "mean"}
+    labels = np.array([1.0, -1, 1, 1, -1])
+    ends = []
+    for make in (sma.token_inputs, sma.attentioned_inputs):
+        train = make(inputs, attention[:1], **options)
+        problem = sma.Problem(train, labels, width=5, temperature=0.1)
+        solution = sma.solve(problem, tolerance=1e-10)
+        ends.append((sma.log_evidence(solution), *solution.predict(train), sma.first_order(problem).gain))
+    for one, other in zip(*ends, strict=True):
+        assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+
+
+def test_a_block_is_worth_what_its_removal_costs(given):
+    inputs, attention, gates, scales, _ = given
+    labels = np.array([1.0, -1, 1, 1, -1])
+
+    def kernel(gates):
+        options = {"layers": CHAIN, "gates": gates, "scales": scales, "readout": "mean"}
+        rows = sma.token_inputs(inputs, attention, **options)
+        return rows, sma.kernel(rows, rows, variance=VARIANCE)
+
+    rows, whole = kernel(gates)
+    blocks = block_kernels(rows, rows, variance=VARIANCE)
+    for place, block in enumerate(blocks):
+        left = [0 * gate if number == place else gate for number, gate in enumerate(gates)]
+        assert_allclose(whole - block, kernel(left)[1], rtol=1e-9)
+    options = {"temperature": 0.3}
+    worth, units = (
+        kernel_worth(whole, blocks, labels, **options),
+        unit_slopes(rows, labels, variance=VARIANCE, **options),
+    )
+    assert_allclose(worth.slopes, [one.sum() for one in units], rtol=1e-9)
+    for sign in (step := 1e-5), -step:
+        gates[1] = gates[1].copy()
+        more = np.sqrt(np.array([1.0, 1.0 + sign, 1.0]))
+        nats = [evidence(kernel([gates[0], gates[1] * factor])[1], labels, 0.3) for factor in (more, 1 / more)]
+        assert_allclose((nats[0] - nats[1]) / (2 * sign), units[1][1], rtol=1e-4)
+
+
+def evidence(kernel, labels, temperature):
+    noisy = kernel + temperature * np.eye(len(kernel))
+    return -0.5 * (labels @ np.linalg.solve(noisy, labels) + np.linalg.slogdet(noisy)[1])
+
+
+def test_files_keep_gates_and_units_without_values(given, tmp_path):
+    inputs, attention, gates, *_ = given
+    layers = (sma.SkipHeads(HEADS), sma.Gated(UNITS, values=None), sma.Gated(UNITS))
+    assert layers_from_json(layers_to_json(layers)) == layers
+    rows = sma.token_inputs(inputs, attention[:1], layers=layers, gates=gates, readout="first")
+    problem = sma.Problem(rows, np.array([1.0, -1, 1, 1, -1]), width=8, temperature=0.2)
+    solution = sma.solve(problem)
+    sma.save(solution, tmp_path / "gates.nc")
+    again = sma.load(tmp_path / "gates.nc")
+    assert_allclose(again.predict(rows.take([2])).mean, solution.predict(rows.take([2])).mean, rtol=1e-9)
+    assert again.problem.attentioned.groups[0].maps[1].shape == (EXAMPLES, 1 + UNITS, TOKENS)
+
+
+def test_gates_stay_in_single_precision_and_lengths_do_not_matter(given):
+    inputs, _, gates, _, mask = given
+    layers, single = [sma.Gated(UNITS)], [gates[0].astype(np.float32)]
+    rows = sma.token_inputs(inputs, (), layers=layers, gates=single, mask=mask, readout="mean")
+    assert rows.groups[0].maps[0].dtype == np.float32
+    alone = [
+        sma.token_inputs(
+            inputs[e : e + 1, :size], (), layers=layers, gates=[single[0][e : e + 1, :size]], readout="mean"
+        )
+        for e, size in enumerate(SIZES)
+    ]
+    wanted = [[float(sma.kernel(one, other)[0, 0]) for other in alone] for one in alone]
+    assert_allclose(sma.kernel(rows, rows), wanted, rtol=1e-6)
+
+
+def test_doors(given):
+    inputs, attention, gates, *_ = given
+    with pytest.raises(ValueError, match="one for every Gated layer, got 1"):
+        sma.token_inputs(inputs, attention, layers=CHAIN, gates=gates[:1])
+    with pytest.raises(ValueError, match="one for every Gated layer, got 0"):
+        sma.attentioned_inputs(inputs, attention, layers=CHAIN)
+    with pytest.raises(ValueError, match="gates of block 1: wanted shape"):
+        sma.token_inputs(inputs, attention, layers=CHAIN, gates=[gates[0][:, :, :2], gates[1]])
+    with pytest.raises(ValueError, match="gates: wanted 0 arrays"):
+        sma.token_inputs(inputs, attention, gates=gates)
+    with pytest.raises(ValueError, match="wanted a Gated layer"):
+        block_kernels(*2 * [sma.token_inputs(inputs, attention)])
+    with pytest.raises(ValueError, match="at least 1"):
+        sma.Gated(0)
+    many = np.repeat(gates[0], 100, axis=2)
+    rows = sma.token_inputs(inputs, (), layers=[sma.Gated(300)], gates=[many])
+    problem = sma.Problem(rows, np.array([1.0, -1, 1, 1, -1]), width=10, temperature=0.1)
+    with pytest.raises(ValueError, match="at most 128 units at a finite width, got 300"):
+        sma.solve(problem)
+    held = sma.token_inputs(inputs, (), layers=[sma.Gated(300, values=None)], gates=[many])
+    wide = sma.solve(problem.replace(attentioned=held, width=np.inf))
+    assert jnp.isfinite(sma.log_evidence(wide))

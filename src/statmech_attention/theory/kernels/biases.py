@@ -20,8 +20,9 @@ def bias_kernel(
 
         K_b = sum_l sum_ts (C_l + G_{l+1})[mu t, nu s],
 
-    the first for vectors of independent entries added to what enters the values of a layer, before the scale of a
-    pre-norm, and the second for vectors added to what leaves the layer and its post-norm. Tokens may have a constant feature besides, for a bias of the projection.
+    the first for vectors of independent entries added to what enters the values of a layer, before the scale of
+    a pre-norm, and the second for vectors added to what leaves the layer and its post-norm. Tokens may have a
+    constant feature besides, for a bias of the projection.
 
     Args:
         inputs, others: from `token_inputs`, of the same chain.
