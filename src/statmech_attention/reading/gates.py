@@ -4,7 +4,8 @@ A block takes tokens $z$ to $x + W_2 u$ with $u = g \circ h$ and $h = W_1 z + b_
 network two are sought, of which one returns $h$ and one later takes $u$, where each entry of $u$ depends on
 the same entry of $h$ alone: for GELU, ReLU and SiLU $g = \varphi(h) / h$. In a gated linear unit $u$ depends on
 two matrices in this way, and $h$ is the one in which it is linear. What leaves $W_2$ must be added to the
-tokens that enter the block, by a skip: the derivatives of the network's output in both are then the same.
+tokens that enter the block, or the norm before it: the derivatives of the network's output in both are then the same,
+where $W_1$ takes constants.
 """
 
 from contextlib import ExitStack
@@ -166,19 +167,18 @@ def _linear(torch, block: _Block, calls: list[_Call]) -> bool:
 
 
 def _unexplained(torch, model, ask: dict, blocks: list[_Block]) -> list[float]:
-    """How much derivatives in a block's output differ from those in the tokens that enter it, beside its matrices."""
+    """How much derivatives in a block's output differ from those in the tokens that enter it, or its norm."""
     model.requires_grad_(False)
     calls, norms, output = _listened(torch, model, ask, set().union(*(block.sides for block in blocks)))
-    ends = []
-    for block in blocks:
-        tokens = calls[block.first].entered
-        ends += [calls[block.last].left, norms.get(id(tokens), (tokens, None))[0]]
+    tokens = [calls[block.first].entered for block in blocks]
+    ends = [calls[block.last].left for block in blocks], tokens, [norms.get(id(one), (one,))[0] for one in tokens]
     weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(1)).to(output)
-    slopes = torch.autograd.grad((weights * output).sum(), ends, allow_unused=True)
-    shares = []
-    for of_block, of_tokens in zip(slopes[::2], slopes[1::2], strict=True):
-        if of_block is None or of_tokens is None:
-            shares.append(np.inf)
-            continue
-        shares.append(float((of_block - of_tokens).abs().max() / of_block.abs().max()))
-    return shares
+    total = (weights * output).sum()
+    slopes = [torch.autograd.grad(total, each, retain_graph=True, allow_unused=True) for each in ends]
+    return [min(_apart(block, one) for one in others) for block, *others in zip(*slopes, strict=True)]
+
+
+def _apart(one, other) -> float:
+    if one is None or other is None or not one.any():
+        return np.inf
+    return float((one - other).abs().max() / one.abs().max())
