@@ -49,7 +49,8 @@ def read_gates(torch, model, ask: dict, blocks: int, test: bool = True) -> list[
             f"in which a matrix takes a function of the single entries that another one returns. {ELSE}"
         )
     if test:
-        for number, share in enumerate(in_double(torch, model, ask, lambda *own: _unexplained(torch, *own, found))):
+        shares = in_double(torch, model, ask, lambda model, ask: _unexplained(torch, model, ask, found))
+        for number, share in enumerate(shares):
             if not share <= TOLERANCE:
                 got = f"{said(share)} of the output's derivative unexplained in block {number}"
                 raise ValueError(f"model: wanted blocks that a skip adds to what enters them, got {got}. {ELSE}")
