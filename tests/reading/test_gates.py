@@ -136,3 +136,21 @@ def test_other_blocks_are_refused(kind, match):
     inputs = torch.randn(SHAPE, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     with pytest.raises(ValueError, match=match):
         sma.attention_from_torch(network(kind), inputs, gates=True)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_models_of_transformers_give_their_gates():
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 20, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
+    config = transformers.LlamaConfig(**sizes, intermediate_size=UNITS, attn_implementation="eager", pad_token_id=0)
+    model, heard = transformers.LlamaModel(config).eval(), []
+    ids = torch.arange(1, 16).reshape(3, 5)
+    read = sma.attention_from_transformers(model, gates=True, layers=[1], input_ids=ids)
+    model.layers[1].mlp.gate_proj.register_forward_hook(lambda module, given, result: heard.append(result))
+    model(input_ids=ids)
+    assert_allclose(read.gates[0], known(torch.nn.functional.silu(heard[0])), atol=1e-6)
+    parallel = transformers.GPTJConfig(
+        vocab_size=20, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, rotary_dim=2, attn_implementation="eager"
+    )
+    with pytest.raises(ValueError, match="derivative unexplained in block 0"):
+        sma.attention_from_transformers(transformers.GPTJModel(parallel).eval(), gates=True, input_ids=ids)

@@ -146,6 +146,10 @@ class Gated(SkipHeads):
         return self.count
 
     @property
+    def branches(self):
+        return 1 + self.count
+
+    @property
     def branch_heads(self):
         return (-1,) * (1 + self.count)
 
