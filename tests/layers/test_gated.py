@@ -220,6 +220,18 @@ def evidence(kernel, labels, temperature):
     return -0.5 * (labels @ np.linalg.solve(noisy, labels) + np.linalg.slogdet(noisy)[1])
 
 
+def test_heads_go_beside_gates(given):
+    inputs, attention, gates, scales, _ = given
+    options = {"gates": gates, "scales": scales, "readout": "mean"}
+    rows = sma.token_inputs(inputs, attention, layers=CHAIN, **options)
+    few = rows.keep_heads(((1,), (), (0, 1), ()))
+    left = [attention[0][:, 1:], attention[1]]
+    wanted = sma.token_inputs(inputs, left, layers=[sma.SkipHeads(1), *CHAIN[1:]], **options)
+    assert_allclose(sma.kernel(few, few), sma.kernel(wanted, wanted), rtol=1e-10)
+    chosen = sma.select_heads(sma.Problem(rows, np.array([1.0, -1, 1, 1, -1])), keep=2, folds=2)
+    assert len(chosen.kept) == 2 and chosen.scores.shape == (4,)
+
+
 def test_files_keep_gates_and_units_without_values(given, tmp_path):
     inputs, attention, gates, *_ = given
     layers = (sma.SkipHeads(HEADS), sma.Gated(UNITS, values=None), sma.Gated(UNITS))

@@ -62,7 +62,7 @@ def head_kernels(
         variance: as in `kernel`.
 
     Raises:
-        ValueError: layers whose value matrices are not one for every head.
+        ValueError: layers whose value matrices are not one for every head, or no head.
     """
     chain = inputs.chain
     if any(layer.heads not in (0, layer.value_matrices) for layer in chain.layers):
@@ -72,7 +72,7 @@ def head_kernels(
         layer = chain.layers[place]
         if layer.heads:
             slopes.extend(one * _head_terms(inputs, others, place, slice(int(layer.keeps), None), gram, adjoint))
-    return np.stack(slopes)
+    return np.stack(_some(slopes, inputs, "a layer with heads"))
 
 
 def block_kernels(
@@ -95,7 +95,7 @@ def block_kernels(
         for place, gram, adjoint, one in _levels(inputs, others, variance)
         if inputs.chain.layers[place].gates
     ]
-    return np.stack(_some(slopes, inputs))
+    return np.stack(_some(slopes, inputs, "a Gated layer"))
 
 
 def unit_slopes(
@@ -129,12 +129,12 @@ def unit_slopes(
         if gates is not None:
             felt = (pull * adjoint * gram).astype(gates.dtype)
             slopes.append(one * np.einsum("rm,rm->m", gates, felt @ gates).astype(float))
-    return _some(slopes, inputs)
+    return _some(slopes, inputs, "a Gated layer")
 
 
-def _some(slopes: list, inputs: TokenInputs) -> list:
+def _some(slopes: list, inputs: TokenInputs, wanted: str) -> list:
     if not slopes:
-        raise ValueError(f"inputs: wanted a Gated layer, got {inputs.layers}.")
+        raise ValueError(f"inputs: wanted {wanted}, got {inputs.layers}.")
     return slopes
 
 
