@@ -70,6 +70,7 @@ def test_a_transformer_is_a_member_of_the_class(activation, norm_first):
     model = disturbed(torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False))
     inputs = torch.randn(SHAPE, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     read = sma.attention_from_torch(model, inputs, gates=True)
+    assert not inputs.requires_grad
     assert_allclose(frozen(model, read, norm_first), known(model(inputs)), rtol=0, atol=1e-13)
     halved = read._replace(gates=tuple(gates / 2 for gates in read.gates))
     assert np.abs(frozen(model, halved, norm_first) - known(model(inputs))).max() > 0.1

@@ -64,20 +64,21 @@ def _listened(torch, model, ask: dict, cut: set[int] | None = None) -> tuple[lis
     """
     calls: list[_Call] = []
     norms: dict[int, tuple] = {}
-    entered: list = []
+    opened: list[int] = []
 
     def before(module, arguments):
-        entered.append(_traced(torch, arguments))
-        if cut is None or len(entered) - 1 not in cut:
+        opened.append(len(calls))
+        calls.append(_Call(_traced(torch, arguments), None))
+        if cut is None or opened[-1] not in cut:
             return None
         return (arguments[0].detach(), *arguments[1:])
 
     def after(module, arguments, result):
+        number = opened.pop()
         if not torch.is_tensor(result) or result.ndim != 3:
-            calls.append(_Call(None, None))
             return None
         left = _traced(torch, [result.detach() if cut is None else result])
-        calls.append(_Call(entered[len(calls)], left))
+        calls[number] = calls[number]._replace(left=left)
         return left
 
     def marked(module, arguments):
@@ -96,8 +97,12 @@ def _listened(torch, model, ask: dict, cut: set[int] | None = None) -> tuple[lis
             elif own and max(own) == 1:
                 stack.callback(module.register_forward_pre_hook(marked).remove)
                 stack.callback(module.register_forward_hook(normed).remove)
-        named = {name: value for name, value in ask.items() if not name.isdigit()}
-        result = model(*(ask[name] for name in sorted(set(ask) - set(named))), **named)
+        fused = torch.backends.mha
+        stack.callback(fused.set_fastpath_enabled, fused.get_fastpath_enabled())
+        fused.set_fastpath_enabled(False)
+        given = {name: value.detach().clone() if torch.is_tensor(value) else value for name, value in ask.items()}
+        named = {name: value for name, value in given.items() if not name.isdigit()}
+        result = model(*(given[name] for name in sorted(set(given) - set(named))), **named)
     output = result if torch.is_tensor(result) else next(one for one in _values(result) if torch.is_tensor(one))
     return calls, norms, output
 

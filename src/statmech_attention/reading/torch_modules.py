@@ -80,7 +80,9 @@ def attention_from_torch(
     read = ReadAttention(in_numpy(tokens), matrices, _padding(calls, wanted))
     if not gates:
         return read
-    found = read_gates(torch, model, {"0": torch.as_tensor(inputs)} | tensors(torch, options), count, test)
+    own = torch.as_tensor(inputs).to(tokens.device)
+    own = own.to(tokens.dtype) if own.is_floating_point() else own
+    found = read_gates(torch, model, {"0": own} | tensors(torch, options), count, test)
     first = calls[0].batch_first
     return read._replace(gates=tuple(found[layer] if first else found[layer].swapaxes(0, 1) for layer in chosen))
 
