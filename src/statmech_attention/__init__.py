@@ -12,7 +12,7 @@ import jax as _jax
 
 from statmech_attention import layers, model, reading, theory
 from statmech_attention.installed import version as _version
-from statmech_attention.layers import Heads, Linear, Outputs, SkipHeads
+from statmech_attention.layers import Gated, Heads, Linear, Outputs, SkipHeads
 from statmech_attention.model import (
     AttentionedInputs,
     TokenInputs,
@@ -50,8 +50,8 @@ from statmech_attention.theory import (
 
 __version__ = _version()
 
-__all__ = ["AttentionedInputs", "Heads", "Linear", "LogisticLabels", "NotConverged", "Outcome", "Outputs", "Problem"]
-__all__ += ["SkipHeads", "Solution", "TokenInputs", "WeightedLabels", "accuracy", "attention_from_products"]
+__all__ = ["AttentionedInputs", "Gated", "Heads", "Linear", "LogisticLabels", "NotConverged", "Outcome", "Outputs"]
+__all__ += ["Problem", "SkipHeads", "Solution", "TokenInputs", "WeightedLabels", "accuracy", "attention_from_products"]
 __all__ += ["attention_from_queries_and_keys", "attention_from_torch", "attention_from_transformers"]
 __all__ += ["attentioned_inputs", "criterion", "enable_x64", "first_order", "forward", "head_scores"]
 __all__ += ["kernel", "kernel_regression"]

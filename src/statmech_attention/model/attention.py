@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
-from statmech_attention.model.inputs import LAYOUTS, booleans, given_matrices, padded, without_padding
+from statmech_attention.model.inputs import LAYOUTS, booleans, given_gates, given_matrices, padded, without_padding
 
 
 @jax.tree_util.register_dataclass
@@ -155,8 +155,17 @@ def attention_matrices(
     return given_matrices(given, inputs.shape, layout=layout, mask=mask, free=callable(attention))
 
 
-def chain_and_matrices(inputs, attention, layers=None, layout: str = "key_query", mask=None) -> tuple[Chain, tuple]:
-    """Return the chain, by default of the attention, and the matrices of each layer, None without heads."""
+def chain_and_matrices(
+    inputs, attention, layers=None, layout: str = "key_query", mask=None, gates=None
+) -> tuple[Chain, tuple]:
+    """Return the chain, by default of the attention, and of each layer the matrices, or the gates, or None."""
+    chain, matrices = _chain_and_matrices(inputs, attention, layers, layout, mask)
+    factors = iter(given_gates(gates, [layer.gates for layer in chain.layers], inputs.shape[:2], mask))
+    each = zip(chain.layers, matrices, strict=True)
+    return chain, tuple(next(factors) if layer.gates else matrix for layer, matrix in each)
+
+
+def _chain_and_matrices(inputs, attention, layers, layout, mask) -> tuple[Chain, tuple]:
     chain = None if layers is None else Chain.of(layers)
     if chain is not None and not any(chain.heads):
         if callable(attention) or attention is not None and len(attention):

@@ -93,6 +93,7 @@ def forward(
     scales: Sequence[ArrayLike | None] | None = None,
     norm: str = "post",
     mask: ArrayLike | None = None,
+    gates: Sequence[ArrayLike] | None = None,
 ) -> Float[Array, "examples *outputs"]:
     r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
 
@@ -102,13 +103,13 @@ def forward(
 
     Args:
         weights: `Weights`.
-        inputs, attention, layers, readout, scales, norm, mask: as in `attentioned_inputs`.
+        inputs, attention, layers, readout, scales, norm, mask, gates: as in `attentioned_inputs`.
 
     Returns:
         `(examples,)`, or `(examples, outputs)`.
     """
     inputs, mask = padded(inputs, mask)
-    chain, matrices = chain_and_matrices(inputs, attention, layers, mask=mask)
+    chain, matrices = chain_and_matrices(inputs, attention, layers, mask=mask, gates=gates)
     check_fit(weights, inputs.shape[2], chain)
     norms = token_scales(scales, norm, chain, inputs)
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])

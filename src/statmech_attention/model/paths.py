@@ -80,6 +80,7 @@ def attentioned_inputs(
     norm: str = "post",
     layout: str = "key_query",
     mask: ArrayLike | None = None,
+    gates: Sequence[ArrayLike] | None = None,
 ) -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 
@@ -100,6 +101,7 @@ def attentioned_inputs(
             there may be one more, for a norm before the readout.
         norm: "post" if a norm follows the layer, skip included, as in BERT; "pre" if it comes
             before the heads, beside the skip, as in GPT-2.
+        gates: $g^m_t(x)$, one array `(examples, tokens, units)` for every `Gated` layer, in turn.
 
     Returns:
         `AttentionedInputs` with values `(examples, paths, features)`.
@@ -113,7 +115,7 @@ def attentioned_inputs(
     the readout's column alone: $O(\mathrm{tokens}^2)$ per path.
     """
     options: dict[str, Any] = {"layers": layers, "readout": readout, "scales": scales, "norm": norm}
-    parts = [_seen(part) for part in given_parts(inputs, attention, layout=layout, mask=mask, **options)]
+    parts = [_seen(part) for part in given_parts(inputs, attention, gates, layout=layout, mask=mask, **options)]
     if len(parts) == 1:
         return parts[0]
     return AttentionedInputs(jnp.asarray(np.concatenate([part.values for part in parts])), parts[0].chain)

@@ -11,6 +11,7 @@ import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
+from statmech_attention.reading.gates import read_gates
 from statmech_attention.reading.listening import tensors
 from statmech_attention.reading.trials import (
     ELSE,
@@ -30,7 +31,7 @@ _ARGUMENTS = ["query", "key", "value", "key_padding_mask", "need_weights", "attn
 
 
 def attention_from_torch(
-    model: Any, inputs: Any, *, layers: Sequence[int] | None = None, test: bool = True, **options
+    model: Any, inputs: Any, *, layers: Sequence[int] | None = None, test: bool = True, gates: bool = False, **options
 ) -> ReadAttention:
     """Read the attention of a PyTorch network made of `torch.nn.MultiheadAttention`, in evaluation mode.
 
@@ -48,6 +49,7 @@ def attention_from_torch(
             sum over heads with fixed matrices; and each token that enters a wanted attention depends on the
             same token of the one before alone. They cost three forward passes and three backward ones, in
             double precision.
+        gates: whether to read the gates of the feed-forward blocks, too, see `reading.gates`.
         options: other arguments of the model, such as `src_key_padding_mask` or `key_padding_mask`.
 
     Raises:
@@ -75,7 +77,14 @@ def attention_from_torch(
     tokens = (entered or [calls[0].value])[0]
     tokens = tokens if calls[0].batch_first else tokens.transpose(0, 1)
     matrices = keys_first(call.matrix for call in wanted)
-    return ReadAttention(in_numpy(tokens), matrices, _padding(calls, wanted))
+    read = ReadAttention(in_numpy(tokens), matrices, _padding(calls, wanted))
+    if not gates:
+        return read
+    own = torch.as_tensor(inputs).to(tokens.device)
+    own = own.to(tokens.dtype) if own.is_floating_point() else own
+    found = read_gates(torch, model, {"0": own} | tensors(torch, options), count, test)
+    first = calls[0].batch_first
+    return read._replace(gates=tuple(found[layer] if first else found[layer].swapaxes(0, 1) for layer in chosen))
 
 
 def _padding(calls: list, wanted: list) -> np.ndarray | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
+from statmech_attention.reading.gates import read_gates
 from statmech_attention.reading.listening import Run, places, tensors
 from statmech_attention.reading.trials import ELSE, TOLERANCE, Residuals, Trial, check_sum, in_double, rows_needed, said
 
@@ -18,6 +19,7 @@ def attention_from_transformers(
     layers: Sequence[int] | None = None,
     batch_size: int | None = None,
     test: bool = True,
+    gates: bool = False,
     **batch: Any,
 ) -> ReadAttention | Iterator[ReadAttention]:
     """Read the attention of an encoder, or of a decoder such as GPT-2, of Hugging Face's transformers.
@@ -34,6 +36,7 @@ def attention_from_transformers(
         test: whether what is wanted has to pass the three tests of `reading.read_residuals`. They cost
             three further forward passes and three backward ones of a copy in double precision, on the
             first batch. Leave them out for a large model, or to take one that fails.
+        gates: whether to read the gates of the feed-forward blocks, too, see `reading.gates`.
         batch: arguments of the model, as from its tokeniser: `input_ids`, `attention_mask`.
 
     Raises:
@@ -45,7 +48,13 @@ def attention_from_transformers(
     size = examples if batch_size is None else checks.whole("batch_size", batch_size)
     several = {name for name, argument in batch.items() if hasattr(argument, "__len__") and len(argument) == examples}
     reads = (
-        _read(model, batch | {name: batch[name][start : start + size] for name in several}, layers, test and not start)
+        _with_gates(
+            model,
+            batch | {name: batch[name][start : start + size] for name in several},
+            layers,
+            test and not start,
+            gates,
+        )
         for start in range(0, examples, size)
     )
     return next(reads) if batch_size is None else reads
@@ -75,6 +84,16 @@ def _check_model(model, batch: dict) -> None:
         raise ValueError(f"model: wanted a model of transformers and its inputs, got {type(model).__name__}.")
     if any(module.training for module in model.modules()):
         raise ValueError("model: wanted all of it in evaluation, got layers in training. Call model.eval().")
+
+
+def _with_gates(model, batch: dict, layers, test: bool, gates: bool) -> ReadAttention:
+    read = _read(model, batch, layers, test)
+    if not gates:
+        return read
+    torch = sys.modules["torch"]
+    result, _, chosen, _ = _run(model, batch, layers)
+    found = read_gates(torch, model, _asked(torch, model, batch), len(result.attentions), test)
+    return read._replace(gates=tuple(found[layer] for layer in chosen))
 
 
 def _read(model, batch: dict, layers, test: bool) -> ReadAttention:

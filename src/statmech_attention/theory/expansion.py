@@ -147,7 +147,8 @@ def _rows(inputs: Any, others: Any = None) -> _Rows:
     longest = max(each.groups[-1].length for each in (inputs, others or inputs))
     tokens, read = (np.zeros((len(inputs), longest, count)) for count in (inputs.tokens.shape[1], 1))
     maps = [np.zeros((len(inputs), layer.seeds, longest, longest)) for layer in chain.layers]
-    for rows, length, matrices in inputs.groups:
+    for group in inputs.groups:
+        rows, length, matrices = group.rows, group.length, [group.whole(place) for place in range(len(maps))]
         some = inputs.order[first : first + len(matrices[0])]
         tokens[some, :length] = inputs.tokens[rows].reshape(len(some), length, -1) / math.sqrt(tokens.shape[2])
         read[some, :length] = inputs.weights[rows].reshape(len(some), length, 1)

@@ -10,7 +10,7 @@ from statmech_attention import checks
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.minimum import minimise
 from statmech_attention.theory.kernels.of_tokens import infinite_width
-from statmech_attention.theory.kernels.projected import ProjectedInputs, kernel_of_components, projection
+from statmech_attention.theory.kernels.projected import ProjectedInputs, gated, kernel_of_components, projection
 from statmech_attention.theory.kernels.regression import left_out_means
 from statmech_attention.theory.levels.components import columns_of, features_of_components, ranked_components
 from statmech_attention.theory.levels.features import FeatureLevels, carried
@@ -25,6 +25,7 @@ _COMPONENTS = (32, 64, 128, 256)  # of the projections that are tried beyond
 _FEWEST = 16  # features of every level at first
 _MOST, _SETTLE = 128, 0.02  # what `solve` takes if nothing is asked for
 _NOTHING = 1e-9  # of what labels feel: nothing is left out
+_UNITS = 128  # of a gated block
 _LOWER = 1e-6  # of the action, by which another minimum is lower
 
 
@@ -34,7 +35,7 @@ def solved_on_tokens(
     """The minimum on the branch of the prior, of `start`, or of a much narrower network."""
     most = checks.whole("directions", _MOST if directions is None else directions)
     settle = _SETTLE if settle is None else checks.not_negative("settle", settle)
-    if not problem.projected and len(inputs_of(problem).weights) > PAIRED:
+    if not problem.projected and len(inputs_of(problem).weights) > PAIRED and not gated(problem.attentioned.chain):
         same = {"tolerance": tolerance, "max_steps": max_steps, "narrow": narrow}
         return _through_projection(problem, start, directions=most, settle=settle, **same)
     known, options = _start(problem, start), (tolerance, max_steps)
@@ -44,6 +45,7 @@ def solved_on_tokens(
         ranked = _without_features(problem)
         directions = Directions(ranked, ranked.first(1, inputs_of(problem)), 0, 0.0, True)
         return _lowest(problem, directions, [None], options)
+    _check_units(problem)
     known = known if known is not None and known.directions.count else None
     ranked = _ranked(problem, most, known)
     warn_of_labels(problem, problem.variance[0] * problem.variance[-1] * float(np.trace(ranked.kernel)))
@@ -84,6 +86,16 @@ def _through_projection(problem: Problem, start, **known) -> Solution:
     change = 0.0 if whole else max(change, solution.directions.change)
     settled = solution.directions.settled and change <= known["settle"]
     return replace(solution, directions=replace(solution.directions, change=change, settled=settled))
+
+
+def _check_units(problem: Problem) -> None:
+    """Refuse blocks of so many units that the maps between features do not fit."""
+    most = max(layer.gates for layer in problem.attentioned.chain.layers)
+    if most > _UNITS:
+        raise ValueError(
+            f"layers: wanted Gated layers of at most {_UNITS} units at a finite width, got {most}, each a map between "
+            "all directions. At infinite width any number fits: width=float('inf') and Gated(.., values=None)."
+        )
 
 
 def minima_on_tokens(problem: Problem, **options) -> list[Solution]:

@@ -210,6 +210,8 @@ def projection(
     """
     if not isinstance(inputs, TokenInputs):
         raise ValueError(f"inputs: wanted token_inputs, got {type(inputs).__name__}.")
+    if gated(inputs.chain):
+        raise ValueError("inputs: wanted layers without gated units, which have no projection. Take fewer examples.")
     components = checks.whole("components", components)
     known = tuple(float(number) for number in variances(variance, len(inputs.chain.layers))[1:-1])
     if len(inputs) <= _CHOSEN:
@@ -220,6 +222,11 @@ def projection(
     worst = np.argsort(-np.asarray(found.rest / found.own))[: int(_SEEN_WORST * _CHOSEN)]
     others = [number for number in draw if number not in set(worst.tolist())][: _CHOSEN - len(worst)]
     return _of(inputs.take(np.sort([*worst, *others])), components, known)
+
+
+def gated(chain: Chain) -> bool:
+    """True if there are gated units, whose maps are kept as diagonals."""
+    return any(layer.gates for layer in chain.layers)
 
 
 def kernel_of_components(inputs: ProjectedInputs, others: ProjectedInputs) -> Float[Array, "examples others"]:

@@ -110,7 +110,7 @@ def _below(rows, descent: Descent, place: int, layer: int, above, limit, below):
     maps_between: Any = descent.features.maps
     kept, variance = int(rows.chain.layers[layer].keeps), descent.variances[1 + layer]
     seen = jax.tree.map(lambda part: part[place], descent.seen)  # of this level
-    maps, length = rows.groups[0].maps[layer], rows.groups[0].length
+    maps, length = rows.groups[0].whole(layer), rows.groups[0].length
     shape = len(across), outputs, -1  # rows, outputs, (feature, output)
     # What passes values: C_* with the features below, C_** within examples.
     moved = _mapped(xp, maps, across - limit)
