@@ -39,14 +39,21 @@ def pytest_collection_finish():
     gc.set_threshold(50_000)
 
 
+def most_held():
+    """Return the memory at which a process forgets: a third of all for all of them, from one GiB to four."""
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    share = os.sysconf("SC_PHYS_PAGES") * resource.getpagesize() // (3 * processes)
+    return min(max(share, 2**30), 2**32)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown():
-    """Forget programs where a process holds a GiB: each has memory maps, too, of which Linux gives it 65,530.
+    """Forget programs where a process holds much: each has memory maps, too, of which Linux gives it 65,530.
 
-    glibc keeps what is freed, until it is asked to give it back.
+    A GiB has about 6,000 of them. glibc keeps what is freed, until it is asked to give it back.
     """
     held = Path("/proc/self/statm")
-    if held.exists() and int(held.read_text().split()[1]) * resource.getpagesize() > 2**30:
+    if held.exists() and int(held.read_text().split()[1]) * resource.getpagesize() > most_held():
         jax.clear_caches()
         gc.collect()
         give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -217,6 +217,20 @@ def test_claims_have_a_run_and_an_outcome(run, outcome, problems):
     assert check_book.unrun({"run": run, "outcome": outcome}, ROOT) == problems
 
 
+@pytest.mark.parametrize(
+    ("outcome", "problems"),
+    [
+        ("Holds: +5 [-4, 14] %.", []),
+        ("Holds: +6 [-4, 15] %.", ["the page has +5 [-4, 14] %"]),
+    ],
+)
+def test_outcome_of_a_claim_has_the_numbers_of_its_page(outcome, problems):
+    numbers = {"gain": 4.6, "gain.low": -4.4, "gain.high": 13.7}
+    claim = {"outcome": outcome, "quotes": ["{gain:+.0f} [{gain.low:.0f}, {gain.high:.0f}] %"]}
+    assert check_book.misquoted(claim, numbers) == problems
+    assert check_book.misquoted(claim, {"gain": 4.6}) == ["gain.high, gain.low is not there"]
+
+
 def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
     for name, most in {"WORDS": 3, "PAGES": 1, "VISIBLE": 0, "COLUMNS": 3}.items():
         monkeypatch.setattr(check_book, name, most)

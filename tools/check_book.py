@@ -44,6 +44,7 @@ STILTED = {
 TEXT, COLUMN = 6.9, 362  # pixels: the smallest text of a figure, where a phone's column is so wide
 GLYPHS = re.compile(r"scale\(0?(\.\d+) -0?\.\d+\)")  # of Matplotlib's outlines, in units of 100 points
 CLAIM = {"claim", "rule", "date", "unit", "run", "outcome"}
+QUOTED = re.compile(r"\{([\w.]+):([^}]+)\}")  # the number of a page and its format
 BOUND = re.compile(r"([<>]=?)\s*([-+]?[\d.]+(?:e[-+]?\d+)?)")
 COMPARED = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 
@@ -95,15 +96,38 @@ def claims(root: Path) -> list[str]:
     problems += [
         f"claims.yaml: {one['claim']!r:.60}: {what}" for one in said.get("claims") or [] for what in unrun(one, root)
     ]
-    if said.get("bounds"):
-        cache, pages = notebooks(root)
-        for page, bounds in said["bounds"].items():
-            path = pages.get(f"book/{page}")
-            record = cache.get_cached_project_nb(str(path)) if path else None
-            numbers = facts(cache.get_cache_bundle(record.pk).nb if record else None)
-            for name, bound in bounds.items():
-                if (problem := outside(numbers.get(name), bound)) is not None:
-                    problems.append(f"claims.yaml, {page}: {name} is {problem}, claimed {bound}")
+    bounds, quoting = said.get("bounds") or {}, [one for one in said.get("claims") or [] if "quotes" in one]
+    numbers = kept(root, {*bounds, *(one["page"] for one in quoting)})
+    for page, each in bounds.items():
+        for name, bound in each.items():
+            if (problem := outside(numbers[page].get(name), bound)) is not None:
+                problems.append(f"claims.yaml, {page}: {name} is {problem}, claimed {bound}")
+    for one in quoting:
+        problems += [f"claims.yaml: {one['claim']!r:.60}: {what}" for what in misquoted(one, numbers[one["page"]])]
+    return problems
+
+
+def kept(root: Path, names: set[str]) -> dict[str, dict[str, float]]:
+    """Return the numbers that executed pages kept, by page."""
+    if not names:
+        return {}
+    cache, pages = notebooks(root)
+    found = {}
+    for name in names:
+        path = pages.get(f"book/{name}")
+        record = cache.get_cached_project_nb(str(path)) if path else None
+        found[name] = facts(cache.get_cache_bundle(record.pk).nb if record else None)
+    return found
+
+
+def misquoted(claim: dict, numbers: dict[str, float]) -> list[str]:
+    """Say which quotes, such as "{gain:.2f} ± {gain.error:.2f}", an outcome lacks with the numbers of its page."""
+    problems = []
+    for quote in claim["quotes"]:
+        if missing := {name for name, _ in QUOTED.findall(quote)} - set(numbers):
+            problems.append(f"{', '.join(sorted(missing))} is not there")
+        elif (now := QUOTED.sub(lambda part: format(numbers[part[1]], part[2]), quote)) not in claim["outcome"]:
+            problems.append(f"the page has {now}")
     return problems
 
 

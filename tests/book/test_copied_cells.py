@@ -13,7 +13,8 @@ import check_book
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("theory/network", "dmft/model", "encoder/chain")  # quick ones; the last reads records
+# Quick ones, of which the last five read records.
+PAGES = ("dmft/model", "appendix/layers", "appendix/making", "one_shot/trained", "encoder/heads", "encoder/chain")
 BUILD = "from setuptools import build_meta; build_meta.build_wheel('dist')"
 # Each page has names of its own, as in a notebook; a page that fails is named with the cell.
 RUN = """
@@ -72,6 +73,14 @@ def test_cells_that_are_copied_run_in_an_empty_folder(site, tmp_path):
     assert said.endswith(
         "Run this in a checkout, or set the environment variable STATMECH_ATTENTION_RESULTS to that folder."
     )
+
+
+def test_no_page_takes_a_file_of_the_checkout_from_the_folder_that_it_is_in():
+    """`results.load` finds the book's records by `../../results`, and `results.folder` where they are."""
+    opened = re.compile(r"(?:Path|open|glob|read_text|load_dataset)\([^)]*\.\./")
+    pages = [path for path in (ROOT / "book").rglob("*.md") if path.parent.name != "runs"]
+    cells = [(path.name, code) for path in pages for _, code in check_book.cells(path)]
+    assert [name for name, code in cells if opened.search(code)] == [] and len(cells) > 300
 
 
 def test_package_of_the_book_names_its_extra(site, tmp_path):

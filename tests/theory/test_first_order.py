@@ -147,6 +147,7 @@ def test_tokens_and_paths_agree(both_ways):
     assert np.allclose(jax.tree.leaves(one.predict(new)), jax.tree.leaves(two.predict(along)), rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("both_ways", ["outputs"], indirect=True)
 def test_probes_agree_with_the_sum_within_their_error(both_ways):
     _, paths, *_ = both_ways
     exact = sma.first_order(paths).fluctuations
