@@ -111,7 +111,7 @@ def first_order(problem: Problem, *, probes: int | None = None, key: checks.Key 
             whose sum is exact; it is taken wherever there are no more pairs than probes.
         key: a JAX random key for the probes; `jax.random.key(0)` if None.
 
-    Source: ours; for posterior means by prior cumulants see Zavatone-Veth et al. (2021).
+    Source: ours; for posterior means of kernels by prior cumulants see Zavatone-Veth et al. (2021).
     """
     problem = need_problem(problem, "width", "temperature", tokens=True)
     tokens = isinstance(problem.attentioned, TokenInputs)
@@ -142,13 +142,12 @@ def _coefficients(rows: Rows, numbers: Numbers, signs):
     network, kernel = network_of(rows, numbers)
     regression = Regression.of(kernel, numbers.temperature, numbers.labels)
     size = len(numbers.labels)
-    root, weights, sides = regression.whiten(jnp.eye(size)).T, regression.solve(numbers.labels), None
+    root, weights = regression.whiten(jnp.eye(size)).T, regression.solve(numbers.labels)
     if signs is None:
         one, two = np.triu_indices(size)
         twice = np.where(one == two, 1.0, math.sqrt(2))[:, None, None]
-        noise = shares_of_all(twice * root.T[one][:, :, None], root.T[two][:, :, None], network).sum(
-            axis=0, keepdims=True
-        )
+        pairs = shares_of_all(twice * root.T[one][:, :, None], root.T[two][:, :, None], network)
+        noise = pairs.sum(axis=0, keepdims=True)
     else:
         noise = shares_of_all(root @ signs[:, :, :-1], jnp.tile(root, (len(signs), 1, 1)), network)
     some = signs is not None and len(signs) < size
