@@ -107,8 +107,9 @@ def first_order(problem: Problem, *, probes: int | None = None, key: checks.Key 
     Args:
         problem: a `Problem` of paths or tokens, with width and temperature. $N$ is the largest width; only
             ratios count. Infinite widths are equal, or beside narrow heads infinite, with $N$ the largest $d$.
-        probes: random matrices for (Q3), at least 2. If None, 64 for tokens, and for paths all pairs of rows,
-            whose sum is exact; it is taken wherever there are no more pairs than probes.
+        probes: random matrices for (Q3), at least 2; its part by which the whole kernel grows is exact. If None,
+            64 for tokens, and for paths all pairs of rows, whose sum is exact; it is taken wherever there are
+            no more pairs than probes.
         key: a JAX random key for the probes; `jax.random.key(0)` if None.
 
     Source: ours; for posterior means of kernels by prior cumulants see Zavatone-Veth et al. (2021).
@@ -146,14 +147,29 @@ def _coefficients(rows: Rows, numbers: Numbers, signs):
     if signs is None:
         one, two = np.triu_indices(size)
         twice = np.where(one == two, 1.0, math.sqrt(2))[:, None, None]
-        pairs = shares_of_all(twice * root.T[one][:, :, None], root.T[two][:, :, None], network)
-        noise = pairs.sum(axis=0, keepdims=True)
-    else:
-        noise = shares_of_all(root @ signs[:, :, :-1], jnp.tile(root, (len(signs), 1, 1)), network)
-    some = signs is not None and len(signs) < size
-    sides = root @ signs[:, :, -1].T / math.sqrt(len(signs)) if some else root
+        noise = shares_of_all(twice * root.T[one][:, :, None], root.T[two][:, :, None], network)
+        gain, linear = _of_labels(root, root, weights, network)
+        return gain, jnp.sum(0.25 * noise, axis=0, keepdims=True) + jnp.sum(linear, axis=0, keepdims=True), root
+    # Most of the noise of probes is along the kernel itself: this part is exact, and probes see the rest.
+    size_of_kernel = root.T @ kernel @ root
+    matrices, whole = _without(signs[:, :, :-1], size_of_kernel)
+    noise = shares(root @ whole, root, network) + shares_of_all(
+        root @ matrices, jnp.tile(root, (len(signs), 1, 1)), network
+    )
+    if len(signs) >= size:
+        gain, linear = _of_labels(root, root, weights, network)
+        return gain, 0.25 * noise + jnp.sum(linear, axis=0), root
+    vectors, whole = _without(signs[:, :, -1], size_of_kernel @ root.T @ numbers.labels)
+    sides = root @ jnp.column_stack([whole, vectors.T / math.sqrt(len(signs))])
     gain, linear = _of_labels(root, sides, weights, network)
-    return gain, 0.25 * noise + (len(signs) * linear if some else linear.sum(axis=0, keepdims=True)), sides
+    return gain, 0.25 * noise + linear[0] + len(signs) * linear[1:], sides
+
+
+def _without(signs, direction):
+    """Random arrays without their part along a direction, and this direction, of length one or zero."""
+    direction = direction / jnp.maximum(jnp.linalg.norm(direction), jnp.finfo(float).tiny)
+    parts = jnp.sum(signs * direction, axis=tuple(range(1, signs.ndim)), keepdims=True)
+    return signs - parts * direction, direction
 
 
 @quick_jit()
