@@ -153,23 +153,22 @@ def _coefficients(rows: Rows, numbers: Numbers, signs):
     # Most of the noise of probes is along the kernel itself: this part is exact, and probes see the rest.
     size_of_kernel = root.T @ kernel @ root
     matrices, whole = _without(signs[:, :, :-1], size_of_kernel)
-    noise = shares(root @ whole, root, network) + shares_of_all(
-        root @ matrices, jnp.tile(root, (len(signs), 1, 1)), network
-    )
+    noise = shares_of_all(root @ matrices, jnp.tile(root, (len(signs), 1, 1)), network)
+    noise += shares(root @ whole, root, network)[None]
     if len(signs) >= size:
         gain, linear = _of_labels(root, root, weights, network)
-        return gain, 0.25 * noise + jnp.sum(linear, axis=0), root
+        return gain, 0.25 * noise + jnp.sum(linear, axis=0, keepdims=True), root
     vectors, whole = _without(signs[:, :, -1], size_of_kernel @ root.T @ numbers.labels)
     sides = root @ jnp.column_stack([whole, vectors.T / math.sqrt(len(signs))])
     gain, linear = _of_labels(root, sides, weights, network)
-    return gain, 0.25 * noise + linear[0] + len(signs) * linear[1:], sides
+    return gain, 0.25 * noise + linear[:1] + len(signs) * linear[1:], sides
 
 
 def _without(signs, direction):
     """Random arrays without their part along a direction, and this direction, of length one or zero."""
     direction = direction / jnp.maximum(jnp.linalg.norm(direction), jnp.finfo(float).tiny)
-    parts = jnp.sum(signs * direction, axis=tuple(range(1, signs.ndim)), keepdims=True)
-    return signs - parts * direction, direction
+    parts = jnp.tensordot(signs, direction, direction.ndim)
+    return signs - jnp.multiply.outer(parts, direction), direction
 
 
 @quick_jit()
