@@ -34,7 +34,9 @@ class HeadWorth(NamedTuple):
         slopes: $\partial \ln p(Y) / \partial g$ in the gate of every head at $g = 1$, see `Solution.slopes`. It is
             no removal where a layer has few heads, since the evidence is not linear in the gate.
         losses: $\ln p(Y)$ with all heads minus that without the head, or None if they were not asked for.
-            Evidences are to leading order, of networks of different numbers of order parameters.
+            Evidences are to leading order, of networks of different numbers of order parameters. The next order is
+            `log_evidence(.., corrected=True)` of the solution minus that of `without`. For hidden Markov chains and
+            sentences, from $N = 10$ on, it moved losses of up to 120 nats by less than one, and changed no sign.
         without: the saddle points without each head; none at infinite width on tokens.
     """
 
