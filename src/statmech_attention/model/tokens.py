@@ -11,7 +11,7 @@ layer's kind, as `statmech_attention.layers.kind` has them; it stays within an e
 sorted by length, and those of one length are multiplied together, so that nothing is padded.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -154,7 +154,7 @@ class TokenInputs:
 
 
 def token_inputs(
-    inputs: ArrayLike | ReadAttention | Iterator[ReadAttention],
+    inputs: ArrayLike | ReadAttention | Iterable[ReadAttention],
     attention: Attention | None = None,
     *,
     layers: Layers | None = None,
