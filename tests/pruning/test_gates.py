@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
-from statmech_attention.pruning import head_kernels, kernel_worth
+from statmech_attention.pruning import head_indices, head_kernels, kernel_worth
 
 LAYERS = (sma.SkipHeads(2), 3, sma.Linear())
 VARIANCE = (1.2, 0.7, 1.5, 0.9, 1.1)
@@ -44,7 +44,10 @@ def test_slopes_and_losses_are_changes_of_the_evidence(outputs):
 
     rows = rows_of(6, 1)
     kernel, heads = sma.kernel(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
-    found = kernel_worth(kernel, heads, labels, temperature=temperature)
+    found = kernel_worth(kernel, heads, labels, temperature=temperature, layers=rows.layers)
+    np.testing.assert_array_equal(found.heads, head_indices(layers=rows.layers))
+    with pytest.raises(ValueError, match="layers: wanted the same number in layers and heads, got 3 and 5"):
+        kernel_worth(kernel, heads, labels, layers=(3,))
     for head, unit in enumerate(np.eye(5)):
         slope = (evidence(1 + 1e-5 * unit) - evidence(1 - 1e-5 * unit)) / 2e-5
         np.testing.assert_allclose(found.slopes[head], slope, rtol=1e-6, atol=1e-8)

@@ -13,11 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.pruning.heads import head_indices
 from statmech_attention.theory.kernels.of_paths import check_semi_definite
 from statmech_attention.theory.kernels.of_tokens import check_alike, infinite_width, layer_step, mapped, transposed
 from statmech_attention.theory.kernels.regression import Regression
@@ -35,12 +37,14 @@ class KernelWorth(NamedTuple):
         losses: $\ln p(Y)$ with all heads minus that without the head, by a regression of its own.
         scale: factor of the kernel at which the evidence of all heads is largest.
         temperature: $T$, where it is.
+        heads: layer and number of every head, both from 0, if the layers were given.
     """
 
     slopes: Float[np.ndarray, " heads"]
     losses: Float[np.ndarray, " heads"]
     scale: float
     temperature: float
+    heads: Int[np.ndarray, "heads 2"] | None = None
 
 
 def head_kernels(
@@ -102,6 +106,7 @@ def kernel_worth(
     labels: ArrayLike,
     *,
     temperature: float | None = None,
+    layers: Layers | None = None,
 ) -> KernelWorth:
     r"""Derivative of $\ln p(Y)$ in the gate of every head, and what is lost without the head.
 
@@ -111,6 +116,7 @@ def kernel_worth(
         labels: $Y$, `(examples,)` or `(examples, outputs)`.
         temperature: $T$; by default scale and temperature are those of the largest evidence. At
             another scale most of a head's worth is that it makes the kernel larger.
+        layers: of the inputs, such as `inputs.layers`, to have the heads' layers in the result.
     """
     kernel, heads = _checked_kernels(kernel, heads)
     if temperature is not None:
@@ -121,7 +127,10 @@ def kernel_worth(
     solved, inverse = np.asarray(whole.solve(targets)), np.asarray(whole.solve(np.eye(len(kernel))))
     slopes = 0.5 * scale * np.einsum("hpq,pq->h", heads, solved @ solved.T - targets.shape[1] * inverse)
     without = [float(Regression.of(scale * (kernel - head), temperature, targets).nats) for head in heads]
-    return KernelWorth(slopes, 0.5 * (np.array(without) - float(whole.nats)), scale, temperature)
+    numbers = None if layers is None else head_indices(layers=layers)
+    if numbers is not None:
+        checks.same("layers", "layers", len(numbers), "heads", len(heads))
+    return KernelWorth(slopes, 0.5 * (np.array(without) - float(whole.nats)), scale, temperature, numbers)
 
 
 def _checked_kernels(kernel, heads):

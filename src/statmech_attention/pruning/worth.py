@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import order_parameters_on, partial_paths_left
@@ -33,11 +33,13 @@ class HeadWorth(NamedTuple):
         losses: $\ln p(Y)$ with all heads minus that without the head, or None if they were not asked for.
             Evidences are to leading order, of networks of different numbers of order parameters.
         without: the saddle points without each head; none at infinite width on tokens.
+        heads: layer and number of every head, both from 0.
     """
 
     slopes: Float[np.ndarray, " heads"]
     losses: Float[np.ndarray, " heads"] | None
     without: tuple[Solution, ...]
+    heads: Int[np.ndarray, "heads 2"]
 
 
 def head_worth(solution: Solution, *, removal: bool = True) -> HeadWorth:
@@ -56,20 +58,21 @@ def head_worth(solution: Solution, *, removal: bool = True) -> HeadWorth:
     """
     problem, tokens = solution.problem, solution.directions is not None
     chain = problem.attentioned.chain
+    numbers = head_indices(layers=chain)
     if tokens and not solution.directions.count:
         inputs = inputs_of(problem)
         plain = kernel_of_tokens(inputs, inputs, problem.variance)
         heads = head_kernels(inputs, inputs, variance=problem.variance)
         found = kernel_worth(plain, heads, problem.labels, temperature=problem.temperature)
-        return HeadWorth(found.slopes, found.losses if removal else None, ())
+        return HeadWorth(found.slopes, found.losses if removal else None, (), numbers)
     slopes = solution.slopes()
     if "gates" not in slopes:
         raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
     if not checks.flag("removal", removal):
-        return HeadWorth(slopes["gates"], None, ())
+        return HeadWorth(slopes["gates"], None, (), numbers)
     without = tuple(_without(solution, head) for head in range(sum(chain.heads)))
     losses = np.array([float(log_evidence(solution) - log_evidence(smaller)) for smaller in without])
-    return HeadWorth(slopes["gates"], losses, without)
+    return HeadWorth(slopes["gates"], losses, without, numbers)
 
 
 def _without(solution: Solution, head: int) -> Solution:
