@@ -63,7 +63,8 @@ def head_kernels(
     check_alike(inputs, others, "others")
     if any(layer.heads not in (0, layer.value_matrices) for layer in chain.layers):
         raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
-    known = variances(variance, len(chain.layers))
+    known, sizes = variances(variance, len(chain.layers)), (len(inputs.tokens), len(others.tokens))
+    checks.memory("inputs", *sizes, len(chain.layers) + 3, "A row is a token of a text: take fewer or shorter texts.")
     grams: list = []
     infinite_width(inputs, others, known, lambda layer, gram, _: grams.append(gram))
     adjoint = known[0] * known[-1] * (inputs.tokens @ others.tokens.T) / inputs.tokens.shape[1]
