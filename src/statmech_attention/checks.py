@@ -79,6 +79,21 @@ def flag(name: str, value) -> bool:
     return bool(value)
 
 
+def instance(name: str, value, *kinds: type, instead: str = "") -> Any:
+    """Return `value` if it is of one of these kinds; `instead`: what to call of other things."""
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise ValueError(f"{name}: wanted {wanted}, got {type(value).__name__}.{instead and ' ' + instead}")
+    return value
+
+
+def several(name: str, value, what: str = "arrays") -> Any:
+    """Return what has a length and parts in an order, and is no text."""
+    if isinstance(value, (str, bytes, dict, set)) or not hasattr(value, "__len__"):
+        raise ValueError(f"{name}: wanted a list of {what}, got {value!r:.40}.")
+    return value
+
+
 def is_whole(value, least: int = 1) -> bool:
     """True for a whole number of at least `least`: an int, or a float such as 3.0, but no bool."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):

@@ -59,7 +59,7 @@ def head_kernels(
     Raises:
         ValueError: layers whose value matrices are not one for every head.
     """
-    chain = inputs.chain
+    chain = checks.instance("inputs", inputs, TokenInputs).chain
     check_alike(inputs, others, "others")
     if any(layer.heads not in (0, layer.value_matrices) for layer in chain.layers):
         raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
@@ -137,7 +137,8 @@ def kernel_worth(
 def _checked_kernels(kernel, heads):
     """Validate a kernel and its derivatives in the gates of heads."""
     kernel = np.asarray(checks.array("kernel", kernel, "examples examples", double=True))
-    heads = np.asarray(checks.array("heads", heads, "heads examples examples", double=True)) if len(heads) else heads
+    if len(checks.several("heads", heads)):
+        heads = np.asarray(checks.array("heads", heads, "heads examples examples", double=True))
     for name, shape in (("kernel", kernel.shape), ("heads", np.shape(heads)[1:])):
         if shape != 2 * (len(kernel),):
             raise ValueError(f"{name}: wanted {len(kernel)} x {len(kernel)} examples, got {shape}.")

@@ -31,7 +31,7 @@ def head_indices(*, layers: Layers) -> Int[np.ndarray, "heads 2"]:
 
 def heads_by_layer(kept, layers: Layers) -> tuple[tuple[int, ...], ...]:
     """Heads of every layer, given so, or by numbers counted through the network."""
-    if len(kept) and np.ndim(kept[0]):
+    if len(checks.several("kept", kept, "heads")) and np.ndim(kept[0]) == 1:
         return tuple(tuple(map(int, heads)) for heads in kept)
     layers = Chain.of(layers)
     numbers = checks.indices("kept", kept, sum(layers.heads), what="heads, counted through all layers,")
@@ -105,6 +105,7 @@ def keep_heads(network, kept, *, layers: Layers | None = None):
         keys = None if network.keys is None else _taken(network.keys, left)
         bias = None if network.bias is None else _taken(network.bias, left)
         return replace(network, queries=_taken(network.queries, left), keys=keys, bias=bias)
+    checks.same("network", "the matrices", len(checks.several("network", network)), "the layers with heads", len(left))
     return type(network)(_taken(network, left, axis=1))
 
 

@@ -122,11 +122,11 @@ def _fit(problem: Problem, tokens: bool, components: int | None, definition: str
     """How networks are fitted and heads scored."""
     if not tokens:
         components = 64 if components is None else checks.whole("components", components)
-        return along_paths(problem, components, definition or "both")
+        return along_paths(problem, components, "both" if definition is None else definition)
     if components is not None:
         raise ValueError("components: wanted along paths alone, where features are principal components. Leave it out.")
     finite = problem.width is not None and np.isfinite(float(problem.architecture.unit))
-    return (on_tokens if finite else at_infinite_width)(problem, definition or "derivative")
+    return (on_tokens if finite else at_infinite_width)(problem, "derivative" if definition is None else definition)
 
 
 def _kept(scores, keep: int, layers, groups: int) -> Int[np.ndarray, " kept"]:

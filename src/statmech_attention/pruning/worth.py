@@ -56,7 +56,8 @@ def head_worth(solution: Solution, *, removal: bool = True) -> HeadWorth:
         ValueError: layers whose heads share value matrices.
         NotConverged: as `solve`.
     """
-    problem, tokens = solution.problem, solution.directions is not None
+    removal = checks.flag("removal", removal)
+    problem, tokens = checks.instance("solution", solution, Solution).problem, solution.directions is not None
     chain = problem.attentioned.chain
     numbers = head_indices(layers=chain)
     if tokens and not solution.directions.count:
@@ -68,7 +69,7 @@ def head_worth(solution: Solution, *, removal: bool = True) -> HeadWorth:
     slopes = solution.slopes()
     if "gates" not in slopes:
         raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
-    if not checks.flag("removal", removal):
+    if not removal:
         return HeadWorth(slopes["gates"], None, (), numbers)
     without = tuple(_without(solution, head) for head in range(sum(chain.heads)))
     losses = np.array([float(log_evidence(solution) - log_evidence(smaller)) for smaller in without])
@@ -92,7 +93,7 @@ def without_head(attentioned: AttentionedInputs | TokenInputs, head: int) -> Att
     The paths that are left have the coefficients of the whole network, by factors in the values:
     those of a smaller network would be larger, as after `keep_heads`.
     """
-    whole = attentioned.chain
+    whole = checks.instance("attentioned", attentioned, AttentionedInputs, TokenInputs).chain
     if isinstance(attentioned, TokenInputs):
         number = checks.whole("head", head, 0, sum(whole.heads) - 1)
         return attentioned.without_head(*map(int, head_indices(layers=whole)[number]))

@@ -158,7 +158,7 @@ def searched(problem: Problem, chosen: str | Sequence[str], free: Sequence[int])
 
     Of the variances those in the `free` places can be chosen, by the names "variance[0]", ..
     """
-    kinds = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    kinds = (chosen,) if isinstance(chosen, str) else tuple(checks.several("chosen", chosen, "words"))
     if not kinds:
         raise ValueError('chosen: wanted "temperature", "variance" or both, got none. To choose nothing, use solve.')
     kinds = tuple(checks.choice("chosen", kind, tuple(RANGES)) for kind in kinds)
