@@ -134,7 +134,14 @@ def test_what_is_wrong_is_refused_by_name(call):
     assert not said, "\n" + "\n".join(said)
 
 
-ELSEWHERE = {"attention_from_torch", "attention_from_transformers", "criterion", "enable_x64", "save"}  # other tests
+ELSEWHERE = {
+    "attention_from_torch",
+    "attention_from_transformers",
+    "criterion",
+    "enable_x64",
+    "report",
+    "save",
+}  # other tests
 
 
 def test_the_list_has_every_public_function():

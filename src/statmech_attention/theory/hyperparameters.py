@@ -82,8 +82,8 @@ def maximise_evidence(
 
     Args:
         problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none,
-            and at its variances, or at the end of their ranges. It chooses $\sigma_0^2$, for the product, and along paths the variances of
-            layers beside a skip, $T$ between 1e-4 and 1e2, variances between 1e-4 and 1e4.
+            and at its variances, or at the end of their ranges. It chooses $\sigma_0^2$, for the product, and
+            along paths the variances of layers beside a skip, $T$ between 1e-4 and 1e2, variances between 1e-4 and 1e4.
         chosen: "temperature", "variance", or both, which is the default; the other stays as given.
         directions, settle, tolerance: as in `solve`.
         max_steps: steps of the search.
