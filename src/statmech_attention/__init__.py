@@ -23,7 +23,7 @@ from statmech_attention.model import (
     sample_weights,
     token_inputs,
 )
-from statmech_attention.reading import attention_from_torch, attention_from_transformers
+from statmech_attention.reading import attention_from_torch, attention_from_transformers, report
 from statmech_attention.records import load, save
 from statmech_attention.theory import (
     LogisticLabels,
@@ -57,7 +57,7 @@ __all__ += ["attentioned_inputs", "criterion", "enable_x64", "first_order", "for
 __all__ += ["kernel", "kernel_regression"]
 __all__ += ["layers", "load", "log_evidence", "maximise_evidence", "minima", "model"]
 __all__ += ["ProjectedInputs", "Projection", "projection"]
-__all__ += ["reading", "sample_weights", "save", "solve", "solve_sweep"]
+__all__ += ["reading", "report", "sample_weights", "save", "solve", "solve_sweep"]
 __all__ += ["theory", "token_inputs"]
 # Imported when they are first used: some need an extra. Type checkers read the first block, Python the second.
 if TYPE_CHECKING:

@@ -214,6 +214,7 @@ def _allowed(pairs, mask) -> Bool[Array | np.ndarray, "_examples tokens tokens"]
 
 def _layers(name: str, values, axes: str) -> tuple:
     """Check arrays, one per layer."""
+    checks.several(name, values)
     arrays = tuple(checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(values))
     if not arrays:
         raise ValueError(f"{name}: wanted at least one attention layer, got none: the set of paths is empty.")
@@ -221,7 +222,10 @@ def _layers(name: str, values, axes: str) -> tuple:
 
 
 def _pairs(mask):
-    return None if mask is None else jnp.asarray(booleans("mask", mask, (len(mask), len(mask))))
+    if mask is None:
+        return None
+    rows = len(checks.several("mask", mask, "rows"))
+    return jnp.asarray(booleans("mask", mask, (rows, rows)))
 
 
 def _bias(bias, queries: tuple):

@@ -31,12 +31,13 @@ class Given(NamedTuple):
 
 def given_parts(inputs, attention, gates, *, layout: str, mask, **options) -> Iterator[Given]:
     """Check what was given: all of it at once, or one part for each batch of attention that was read."""
-    if not isinstance(inputs, (ReadAttention, Iterator)):
+    reads = _reads(inputs)
+    if reads is None:
         yield _given(inputs, attention, gates, layout=layout, mask=mask, **options)
         return
     if attention is not None or gates is not None or mask is not None or layout != "key_query":
         raise ValueError("inputs: wanted attention that was read alone. Its mask is in read._replace(mask=..).")
-    for read in inputs if isinstance(inputs, Iterator) else (inputs,):
+    for read in reads:
         part = _given(read.inputs, _own(read), read.gates, layout=layout, mask=read.mask, **options)
         if _all_alike(part):
             raise ValueError(
@@ -44,6 +45,26 @@ def given_parts(inputs, attention, gates, *, layout: str, mask, **options) -> It
                 "In a causal model take readout='last'; some models return the mean of their heads."
             )
         yield part
+
+
+def _reads(inputs) -> Iterator[ReadAttention] | None:
+    """What was read, a batch at a time; None for tokens."""
+    if isinstance(inputs, ReadAttention):
+        return iter((inputs,))
+    several = isinstance(inputs, list | tuple) and any(isinstance(one, ReadAttention) for one in inputs)
+    return _checked_reads(inputs) if several or isinstance(inputs, Iterator) else None
+
+
+def _checked_reads(several) -> Iterator[ReadAttention]:
+    """At least one read, and nothing else."""
+    read = None
+    for read in several:
+        if not isinstance(read, ReadAttention):
+            break
+        yield read
+    if not isinstance(read, ReadAttention):
+        got = "none" if read is None else type(read).__name__
+        raise ValueError(f"inputs: wanted batches that attention_from_torch or .._transformers returned, got {got}.")
 
 
 def _given(inputs, attention, gates, *, layers, readout, scales, norm, layout, mask) -> Given:

@@ -105,6 +105,7 @@ def given_matrices(
 ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
     """Check matrices of `(examples, tokens, ..)` inputs, one array per layer; `free`: their sums may be any."""
     checks.choice("layout", layout, LAYOUTS)
+    checks.several("attention", attention)
     matrices = tuple(
         _layer(f"attention of layer {number}", matrix, shape, layout, mask, free)
         for number, matrix in enumerate(attention, start=1)

@@ -3,7 +3,7 @@
 Equation (7). A path is $\\pi = (h_1, .., h_L)$; arrays run over all paths with $h_1$ slowest.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +71,7 @@ class AttentionedInputs:
 
 
 def attentioned_inputs(
-    inputs: ArrayLike | ReadAttention | Iterator[ReadAttention],
+    inputs: ArrayLike | ReadAttention | Iterable[ReadAttention],
     attention: Attention | None = None,
     *,
     layers: Layers | None = None,
@@ -90,7 +90,7 @@ def attentioned_inputs(
     Args:
         inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of
             unequal lengths; or what `attention_from_torch` and `attention_from_transformers`
-            return, which brings attention and mask.
+            return, which brings attention and mask, of one batch or of several in a list.
         attention, layout, mask: as in `attention_matrices`.
         layers: only if not all are of heads alone, as in `(2, SkipHeads(2), Linear(), Outputs(3))`.
             Attention matrices belong in turn to the layers with heads.

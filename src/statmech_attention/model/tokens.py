@@ -12,7 +12,7 @@ sorted by length, and those of one length are multiplied together, so that nothi
 of a layer with gates are diagonal, and only their diagonals are kept.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -176,7 +176,7 @@ class TokenInputs:
 
 
 def token_inputs(
-    inputs: ArrayLike | ReadAttention | Iterator[ReadAttention],
+    inputs: ArrayLike | ReadAttention | Iterable[ReadAttention],
     attention: Attention | None = None,
     *,
     layers: Layers | None = None,

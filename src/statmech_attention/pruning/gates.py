@@ -15,11 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.pruning.heads import head_indices
 from statmech_attention.theory.kernels.of_paths import check_semi_definite
 from statmech_attention.theory.kernels.of_tokens import (
     check_alike,
@@ -44,12 +46,14 @@ class KernelWorth(NamedTuple):
         losses: $\ln p(Y)$ with all heads minus that without the head, by a regression of its own.
         scale: factor of the kernel at which the evidence of all heads is largest.
         temperature: $T$, where it is.
+        heads: layer and number of every head, both from 0, if the layers were given.
     """
 
     slopes: Float[np.ndarray, " heads"]
     losses: Float[np.ndarray, " heads"]
     scale: float
     temperature: float
+    heads: Int[np.ndarray, "heads 2"] | None = None
 
 
 def head_kernels(
@@ -64,7 +68,7 @@ def head_kernels(
     Raises:
         ValueError: layers whose value matrices are not one for every head, or no head.
     """
-    chain = inputs.chain
+    chain = checks.instance("inputs", inputs, TokenInputs).chain
     if any(layer.heads not in (0, layer.value_matrices) for layer in chain.layers):
         raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
     slopes: list = []
@@ -140,8 +144,9 @@ def _some(slopes: list, inputs: TokenInputs, wanted: str) -> list:
 
 def _levels(inputs: TokenInputs, others: TokenInputs, variance) -> Iterator[tuple]:
     """Of every layer from the first: its number, $G$ above it, the adjoint $O$ below it, and its variance."""
-    check_alike(inputs, others, "others")
-    known = variances(variance, len(inputs.chain.layers))
+    check_alike(checks.instance("inputs", inputs, TokenInputs), others, "others")
+    known, sizes = variances(variance, len(inputs.chain.layers)), (len(inputs.tokens), len(others.tokens))
+    checks.memory("inputs", *sizes, len(known) + 1, "A row is a token of a text: take fewer or shorter texts.")
     grams: list = []
     infinite_width(inputs, others, known, lambda layer, gram, _: grams.append(gram))
     adjoint = known[0] * known[-1] * (inputs.tokens @ others.tokens.T) / inputs.tokens.shape[1]
@@ -179,6 +184,7 @@ def kernel_worth(
     labels: ArrayLike,
     *,
     temperature: float | None = None,
+    layers: Layers | None = None,
 ) -> KernelWorth:
     r"""Derivative of $\ln p(Y)$ in the gate of every head, and what is lost without the head.
 
@@ -188,13 +194,17 @@ def kernel_worth(
         labels: $Y$, `(examples,)` or `(examples, outputs)`.
         temperature: $T$; by default scale and temperature are those of the largest evidence. At
             another scale most of a head's worth is that it makes the kernel larger.
+        layers: of the inputs, such as `inputs.layers`, to have the heads' layers in the result.
     """
     kernel, heads = _checked_kernels(kernel, heads)
     targets, scale, temperature = _fitted(kernel, labels, temperature)
     whole = Regression.of(scale * kernel, temperature, targets)
     slopes = 0.5 * scale * np.einsum("hpq,pq->h", heads, _pull(whole, targets))
     without = [float(Regression.of(scale * (kernel - head), temperature, targets).nats) for head in heads]
-    return KernelWorth(slopes, 0.5 * (np.array(without) - float(whole.nats)), scale, temperature)
+    numbers = None if layers is None else head_indices(layers=layers)
+    if numbers is not None:
+        checks.same("layers", "layers", len(numbers), "heads", len(heads))
+    return KernelWorth(slopes, 0.5 * (np.array(without) - float(whole.nats)), scale, temperature, numbers)
 
 
 def _fitted(kernel, labels, temperature):
@@ -214,7 +224,8 @@ def _pull(whole: Regression, targets) -> Float[np.ndarray, "examples examples"]:
 def _checked_kernels(kernel, heads):
     """Validate a kernel and its derivatives in the gates of heads."""
     kernel = np.asarray(checks.array("kernel", kernel, "examples examples", double=True))
-    heads = np.asarray(checks.array("heads", heads, "heads examples examples", double=True)) if len(heads) else heads
+    if len(checks.several("heads", heads)):
+        heads = np.asarray(checks.array("heads", heads, "heads examples examples", double=True))
     for name, shape in (("kernel", kernel.shape), ("heads", np.shape(heads)[1:])):
         if shape != 2 * (len(kernel),):
             raise ValueError(f"{name}: wanted {len(kernel)} x {len(kernel)} examples, got {shape}.")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import order_parameters_on, partial_paths_left
@@ -38,11 +38,13 @@ class HeadWorth(NamedTuple):
             `log_evidence(.., corrected=True)` of the solution minus that of `without`. For hidden Markov chains and
             sentences, from $N = 10$ on, it moved losses of up to 120 nats by less than one, and changed no sign.
         without: the saddle points without each head; none at infinite width on tokens.
+        heads: layer and number of every head, both from 0.
     """
 
     slopes: Float[np.ndarray, " heads"]
     losses: Float[np.ndarray, " heads"] | None
     without: tuple[Solution, ...]
+    heads: Int[np.ndarray, "heads 2"]
 
 
 def head_worth(solution: Solution, *, inputs: TokenInputs | None = None, removal: bool = True) -> HeadWorth:
@@ -61,10 +63,12 @@ def head_worth(solution: Solution, *, inputs: TokenInputs | None = None, removal
         ValueError: layers whose heads share value matrices.
         NotConverged: as `solve`.
     """
-    problem, tokens = solution.problem, solution.directions is not None
+    removal = checks.flag("removal", removal)
+    problem, tokens = checks.instance("solution", solution, Solution).problem, solution.directions is not None
     chain = problem.attentioned.chain
+    numbers = head_indices(layers=chain)
     if problem.projected:
-        return _of_projection(solution, inputs, checks.flag("removal", removal))
+        return _of_projection(solution, inputs, removal, numbers)
     if inputs is not None:
         raise ValueError("inputs: wanted only where a projection has been solved. Leave it out.")
     if tokens and not solution.directions.count:
@@ -72,18 +76,18 @@ def head_worth(solution: Solution, *, inputs: TokenInputs | None = None, removal
         plain = kernel_of_tokens(inputs, inputs, problem.variance)
         heads = head_kernels(inputs, inputs, variance=problem.variance)
         found = kernel_worth(plain, heads, problem.labels, temperature=problem.temperature)
-        return HeadWorth(found.slopes, found.losses if removal else None, ())
+        return HeadWorth(found.slopes, found.losses if removal else None, (), numbers)
     slopes = solution.slopes()
     if "gates" not in slopes:
         raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
-    if not checks.flag("removal", removal):
-        return HeadWorth(slopes["gates"], None, ())
+    if not removal:
+        return HeadWorth(slopes["gates"], None, (), numbers)
     without = tuple(_without(solution, head) for head in range(sum(chain.heads)))
     losses = np.array([float(log_evidence(solution) - log_evidence(smaller)) for smaller in without])
-    return HeadWorth(slopes["gates"], losses, without)
+    return HeadWorth(slopes["gates"], losses, without, numbers)
 
 
-def _of_projection(solution: Solution, inputs, removal: bool) -> HeadWorth:
+def _of_projection(solution: Solution, inputs, removal: bool, numbers) -> HeadWorth:
     """Slopes by one more pass over the tokens, and a removal by one pass each, with the features held."""
     seen = inputs_of(solution.problem)
     network, chain = seen.projection, seen.chain
@@ -95,7 +99,7 @@ def _of_projection(solution: Solution, inputs, removal: bool) -> HeadWorth:
     heads = [slice(int(layer.keeps), None) if layer.heads else slice(0) for layer in chain.layers]
     slopes = np.concatenate([part[some] for part, some in zip(of_seeds, heads, strict=True)])
     if not removal:
-        return HeadWorth(slopes, None, ())
+        return HeadWorth(slopes, None, (), numbers)
     without = []
     for layer, some in enumerate(heads):
         for seed in range(len(of_seeds[layer]))[some]:
@@ -103,7 +107,7 @@ def _of_projection(solution: Solution, inputs, removal: bool) -> HeadWorth:
             gates[layer][seed] = 0.0
             without.append(seen_anew(solution, network.gated(inputs, gates)))
     losses = np.array([float(log_evidence(solution) - log_evidence(smaller)) for smaller in without])
-    return HeadWorth(slopes, losses, tuple(without))
+    return HeadWorth(slopes, losses, tuple(without), numbers)
 
 
 def _without(solution: Solution, head: int) -> Solution:
@@ -123,7 +127,7 @@ def without_head(attentioned: AttentionedInputs | TokenInputs, head: int) -> Att
     The paths that are left have the coefficients of the whole network, by factors in the values:
     those of a smaller network would be larger, as after `keep_heads`.
     """
-    whole = attentioned.chain
+    whole = checks.instance("attentioned", attentioned, AttentionedInputs, TokenInputs).chain
     if isinstance(attentioned, TokenInputs):
         number = checks.whole("head", head, 0, sum(whole.heads) - 1)
         return attentioned.without_head(*map(int, head_indices(layers=whole)[number]))

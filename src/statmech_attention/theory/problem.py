@@ -100,6 +100,8 @@ class Problem:
             temperature = checks.positive("temperature", temperature)
         widths = None if width is None else architecture.widths
         numbers = {"width": widths, "temperature": temperature, "variance": architecture.variances, "count": None}
+        if energy is not None and not hasattr(energy, "checked"):
+            raise ValueError(f"energy: wanted WeightedLabels, LogisticLabels or one like them, got {energy!r:.40}.")
         numbers["energy"] = None if energy is None else energy.checked(labels)
         vars(self).update(attentioned=inputs, labels=labels, **numbers)
 

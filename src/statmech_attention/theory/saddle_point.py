@@ -128,8 +128,8 @@ def solve_sweep(
     problem = need_problem(problem, tokens=True)
     check_options(tolerance, max_steps, method)
     for name, numbers in (("widths", widths), ("temperatures", temperatures)):
-        if isinstance(numbers, (int, float)) or not len(numbers):
-            raise ValueError(f"{name}: wanted a list of at least one number, got {numbers!r}.")
+        if not len(checks.several(name, numbers, "at least one number")) or getattr(numbers, "ndim", 1) > 2:
+            raise ValueError(f"{name}: wanted a list of at least one number, got {numbers!r:.40}.")
     architectures = [Architecture.of(problem.layers, width, problem.variance) for width in widths]
     columns = jnp.array([checks.positive("temperatures", temperature) for temperature in temperatures], float)
     shared = None

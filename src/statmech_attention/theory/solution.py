@@ -344,7 +344,8 @@ def raise_unless_converged(solution: Solution) -> None:
     bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
     if not len(bad):
         return
-    solution = jax.tree.map(jax.lax.stop_gradient, solution)  # within jax.grad its numbers are known underneath
+    # Within jax.grad its numbers are known underneath; tokens are no arrays.
+    solution = jax.tree.map(lambda leaf: jax.lax.stop_gradient(leaf) if isinstance(leaf, jax.Array) else leaf, solution)
     worst = solution[tuple(bad[0])] if solution.excess.ndim else solution
     widths = ", ".join(f"{float(width):g}" for width in worst.problem.width)
     raise NotConverged(
