@@ -45,7 +45,7 @@ def solved_on_tokens(
         ranked = _without_features(problem)
         directions = Directions(ranked, ranked.first(1, inputs_of(problem)), 0, 0.0, True)
         return _lowest(problem, directions, [None], options)
-    _check_units(problem)
+    _check_size(problem)
     known = known if known is not None and known.directions.count else None
     ranked = _ranked(problem, most, known)
     warn_of_labels(problem, problem.variance[0] * problem.variance[-1] * float(np.trace(ranked.kernel)))
@@ -88,8 +88,13 @@ def _through_projection(problem: Problem, start, **known) -> Solution:
     return replace(solution, directions=replace(solution.directions, change=change, settled=settled))
 
 
-def _check_units(problem: Problem) -> None:
-    """Refuse blocks of so many units that the maps between features do not fit."""
+def _check_size(problem: Problem) -> None:
+    """Refuse what does not fit into memory, and so many units of a block that the maps between features do not."""
+    if problem.projected:
+        checks.memory("problem", len(problem.labels), len(problem.labels), 8, "Write problem.reduce() first.")
+    else:
+        rows, remedy = len(inputs_of(problem).weights), "A row is a token of a text: take fewer or shorter texts."
+        checks.memory("problem", rows, rows, 2 * len(problem.layers) + 5, remedy)
     most = max(layer.gates for layer in problem.attentioned.chain.layers)
     if most > _UNITS:
         raise ValueError(

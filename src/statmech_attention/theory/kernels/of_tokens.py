@@ -8,11 +8,15 @@ from jaxtyping import Float
 
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.theory.kernels.in_blocks import kernel_in_blocks
 
+_COMPILED = 2**20  # pairs of rows from which on it pays to compile
 _AT_ONCE = 2**22  # entries of a block of rows, all seeds together
 
 
-def kernel_of_tokens(inputs: TokenInputs, others, variance) -> Float[np.ndarray, "examples others"]:
+def kernel_of_tokens(
+    inputs: TokenInputs, others, variance, single: bool = False
+) -> Float[np.ndarray, "examples others"]:
     r"""$K$ of infinite width for any number of paths, (K2) and (K3); of one of several outputs.
 
     From the readout $G_{L+1} = \sigma_a^2 \omega \omega^\top$ down, in general
@@ -24,6 +28,8 @@ def kernel_of_tokens(inputs: TokenInputs, others, variance) -> Float[np.ndarray,
     """
     check_alike(inputs, others, "others")
     known = variances(variance, len(inputs.chain.layers))
+    if single or len(inputs.tokens) * len(others.tokens) > _COMPILED:
+        return known[-1] * kernel_in_blocks(inputs, others, known, single=single)
     return known[-1] * infinite_width(inputs, others, known)
 
 

@@ -17,7 +17,6 @@ partial paths, or of rows, nothing is left out.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,11 +29,11 @@ from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.theory.kernels.in_blocks import Block, padded_blocks
 
 _CHOSEN = 100  # examples of which the components are sought
 _SEEN_WORST = 0.5  # of these, the share with most left out by a first choice
 _AT_ONCE = 2**24  # numbers of a block of examples
-_LENGTHS = 4  # lengths are padded to multiples of it
 _RANK = 1e-14  # relative size of a component that is rounding
 _MORE, _ROUNDS = 16, 3  # random columns beyond the components that are sought, and how often they are multiplied
 
@@ -81,11 +80,11 @@ class Projection:
         """Derivatives in these gates of what has the derivatives `pull` in what is seen."""
         self._check(inputs)
         factors, totals = deviations(self), [np.zeros(layer.seeds) for layer in self.chain.layers]
-        for numbers, maps, tokens, weights in padded_examples(inputs, self.components):
-            missing = len(weights) - len(numbers)
-            some = (np.asarray(part)[numbers] for part in (pull.values, pull.own))
+        for block in _blocks(inputs, self.components):
+            missing = len(block.weights) - len(block.numbers)
+            some = (np.asarray(part)[block.numbers] for part in (pull.values, pull.own))
             rows = [np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1)) for part in some]
-            found = _pulled(maps, tokens, weights, self.blocks, factors, ones(self.chain), tuple(rows))
+            found = _pulled(block[1:], self.blocks, factors, ones(self.chain), tuple(rows))
             totals = [total + np.asarray(part) for total, part in zip(totals, found[::-1], strict=True)]
         return totals
 
@@ -94,10 +93,9 @@ class Projection:
         values = np.empty((len(inputs), self.features, self.blocks[-1].shape[2]))
         own, number = np.empty(len(inputs)), np.float32 if single else np.float64
         blocks, gates = cast((self.blocks, ones(self.chain) if gates is None else gates), number)
-        for numbers, *arrays in padded_examples(inputs, self.components):
-            maps, tokens, weights = cast(arrays, number)
-            found = _passed(maps, tokens, weights, blocks, deviations(self), gates)
-            values[numbers], own[numbers] = (np.asarray(part)[: len(numbers)] for part in found)
+        for block in _blocks(inputs, self.components):
+            found = _passed(block.cast(number)[1:], blocks, deviations(self), gates)
+            values[block.numbers], own[block.numbers] = (np.asarray(part)[: len(block.numbers)] for part in found)
         return values, own
 
     def _check(self, inputs) -> None:
@@ -242,13 +240,14 @@ def products(inputs: ProjectedInputs, others: ProjectedInputs) -> Float[Array, "
 
 def _of(few: TokenInputs, components: int, variance: tuple[float, ...]) -> Projection:
     """Components of these examples, layer by layer from the readout down."""
-    signals = [weights[..., None] for *_, weights in examples_at_once(few, components)]
+    examples = list(_blocks(few, components))
+    signals = [block.weights[..., None] for block in examples]
     blocks, lost = [], []
     for place in reversed(range(len(few.chain.layers))):
         factors = seed_deviations(few.chain.layers[place], variance[place])
         wide = [
-            _expanded(maps[place] * factors[:, None, None], above)
-            for (_, maps, *_), above in zip(examples_at_once(few, components), signals, strict=True)
+            _expanded(block.maps[place] * factors[:, None, None], above)
+            for block, above in zip(examples, signals, strict=True)
         ]
         size = wide[0].shape[-1]
         columns, share = _leading(np.concatenate([part.reshape(-1, size) for part in wide]), components)
@@ -279,8 +278,9 @@ def _expanded(maps, above) -> Float[np.ndarray, "examples tokens columns"]:
 
 
 @quick_jit()
-def _passed(maps, tokens, weights, blocks, factors, gates):
-    """$Z$ and $K_{\\mu\\mu}$ of some examples of one length; gates are on the variance of every seed."""
+def _passed(examples, blocks, factors, gates):
+    """$Z$ and $K_{\\mu\\mu}$ of a block of examples; gates are on the variance of every seed."""
+    maps, tokens, weights = examples
     signals, gram = weights[..., None], weights[:, :, None] * weights[:, None]
     for own, block, factor, gate in zip(maps[::-1], blocks, factors, gates, strict=True):
         scaled = own * (factor.astype(own.dtype) * jnp.sqrt(gate))[None, :, None, None]
@@ -294,38 +294,15 @@ def _passed(maps, tokens, weights, blocks, factors, gates):
 
 
 @quick_jit()
-def _pulled(maps, tokens, weights, blocks, factors, gates, pull):
+def _pulled(examples, blocks, factors, gates, pull):
     """The derivative in gates of the product of `pull` with what is seen."""
-    return jax.vjp(lambda gates: _passed(maps, tokens, weights, blocks, factors, gates), gates)[1](pull)[0]
+    return jax.vjp(lambda gates: _passed(examples, blocks, factors, gates), gates)[1](pull)[0]
 
 
-def examples_at_once(inputs: TokenInputs, components: int) -> Iterator[tuple[Any, Any, Any, Any]]:
-    """Numbers of some examples of one length at a time, their maps of all layers, tokens and weights."""
-    place = 0
-    for rows, length, maps in inputs.groups:
-        tokens = inputs.tokens[rows].reshape(-1, length, inputs.tokens.shape[1])
-        weights = inputs.weights[rows].reshape(-1, length)
-        seeds = max(layer.shape[1] for layer in maps)
-        count = _power(max(1, _AT_ONCE // (seeds * length * (length + components))) // 2 + 1)
-        for first in range(0, len(tokens), count):
-            some = slice(first, first + count)
-            numbers = inputs.order[place : place + len(tokens[some])]
-            place += len(numbers)
-            yield numbers, [layer[some] for layer in maps], tokens[some], weights[some]
-
-
-def padded_examples(inputs: TokenInputs, components: int) -> Iterator[tuple[Any, Any, Any, Any]]:
-    """The same with zeros up to one of few shapes, so that little is compiled."""
-    for numbers, maps, tokens, weights in examples_at_once(inputs, components):
-        count, length = _power(len(numbers)) - len(numbers), -tokens.shape[1] % _LENGTHS
-        maps = [np.pad(layer, ((0, count), (0, 0), (0, length), (0, length))) for layer in maps]
-        tokens, weights = (np.pad(part, ((0, count), (0, length), (0, 0))) for part in (tokens, weights[..., None]))
-        yield numbers, maps, tokens, weights[..., 0]
-
-
-def _power(number: int) -> int:
-    """The next power of two."""
-    return 1 << (number - 1).bit_length()
+def _blocks(inputs: TokenInputs, components: int) -> Iterator[Block]:
+    """Blocks of a bounded number of entries, of few shapes."""
+    longest, seeds = inputs.groups[-1].length, max(layer.seeds for layer in inputs.chain.layers)
+    return padded_blocks(inputs, max(1, min(len(inputs), _AT_ONCE // (seeds * longest * (longest + components)))))
 
 
 def seed_deviations(layer, variance: float) -> Float[np.ndarray, " seeds"]:
