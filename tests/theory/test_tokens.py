@@ -91,7 +91,8 @@ def test_kernel_of_infinite_width_is_the_covariance_of_sampled_networks(layers):
     assert np.all(np.abs(apart) < 4 * products.std(axis=0) / np.sqrt(draws))
 
 
-@pytest.mark.parametrize("name", CHAINS)
+# The others are solved both ways below.
+@pytest.mark.parametrize("name", [name for name in CHAINS if name not in ("heads", "skips", "narrow skips")])
 def test_solution_in_all_directions_is_that_of_all_paths(name):
     train, test, labels, numbers = setting(name)
     problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
@@ -139,6 +140,7 @@ def test_gram_matrices_of_all_levels_are_those_of_all_paths():
     train, _, labels, numbers = setting("heads")
     found = sma.solve(sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-10)
     expected = sma.solve(sma.Problem(sma.attentioned_inputs(**train), labels, **numbers), tolerance=1e-10)
+    np.testing.assert_allclose(sma.log_evidence(found), sma.log_evidence(expected), rtol=1e-9, atol=1e-8)
     weights = np.stack([np.eye(4)[[length - 1]][0] for length in LENGTHS])  # the token that is read
     upper = np.einsum("ehkq,eq->ehk", train["attention"][1], weights)
     lower = np.einsum("ehkq,egq->ehgk", train["attention"][0], upper).reshape(6, 9, 4)
@@ -162,7 +164,9 @@ def test_heads_that_share_values_have_no_gates(monkeypatch):
 def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths(name, heads, gate):
     train, _, labels, numbers = setting(name)
     problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
-    slopes = sma.solve(sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-8).slopes()
+    found = sma.solve(sma.Problem(sma.token_inputs(**train), labels, **numbers), tolerance=1e-9)
+    np.testing.assert_allclose(sma.log_evidence(found), sma.log_evidence(sma.solve(problem)), rtol=1e-9, atol=1e-8)
+    slopes = found.slopes()
     assert slopes["gates"].shape == (heads,)
 
     def difference(changed, step=1e-4):
@@ -184,7 +188,7 @@ def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths(name, heads, ga
         np.testing.assert_allclose(slopes["variance"][place] * numbers["variance"][place], moved, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["skips", "skip below, three outputs", "narrow heads", "all kinds, two outputs"])
+@pytest.mark.parametrize("name", ["narrow heads", "all kinds, two outputs"])
 def test_slopes_in_the_attention_are_those_of_the_theory_of_paths(name):
     train, _, labels, numbers = setting(name)
     rng, mask = np.random.default_rng(1), train["mask"]
