@@ -76,6 +76,7 @@ def numbers_of(problem: Problem) -> Numbers:
 def rows_of(inputs: Any, others: Any = None) -> Rows:
     """Rows of inputs; those of tokens with zeros up to the longest example, also of `others`."""
     chain, eye = inputs.chain, np.eye(inputs.chain.outputs)
+    tokens: Any
     if isinstance(inputs, TokenInputs):
         longest = max(each.groups[-1].length for each in (inputs, others or inputs))
         tokens, read, *maps = (np.repeat(part, len(eye), axis=0) for part in _padded(inputs, longest))
@@ -173,4 +174,4 @@ def shares(left, right, network: Network) -> Float[Array, " seeds"]:
 def shares_of_all(lefts, rights, network: Network) -> Float[Array, "terms seeds"]:
     """`shares` of many pairs, `(terms, rows, columns)`, in blocks."""
     at_once = max(1, min(len(lefts), _AT_ONCE // max(level.changes.size for level in network.levels)))
-    return jax.lax.map(lambda pair: shares(*pair, network), (lefts, rights), batch_size=at_once)
+    return jax.lax.map(lambda pair: shares(pair[0], pair[1], network), (lefts, rights), batch_size=at_once)
