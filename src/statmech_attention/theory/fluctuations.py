@@ -35,6 +35,8 @@ class Rows(NamedTuple):
 
 
 class Numbers(NamedTuple):
+    """What a problem has beside its inputs."""
+
     variances: tuple
     ratios: list  # N / N_l
     narrow: list  # N / d of heads whose values have the dimension d, else None
@@ -43,15 +45,19 @@ class Numbers(NamedTuple):
 
 
 class Level(NamedTuple):
+    """A layer of the network of infinite width."""
+
     above: Any  # overlaps above the layer at infinite width
     changes: Any  # N / N_l (2 C + 4 H)
-    narrow: Any
+    narrow: Any  # as in `Numbers`
     variance: Any
-    kept: Any
+    kept: Any  # as in `Rows`
     fresh: Any
 
 
 class Network(NamedTuple):
+    """The network of infinite width."""
+
     inputs: Any
     products: Any  # of tokens, over pairs of rows; None along paths
     levels: list  # of the layers, from the first up
@@ -60,7 +66,7 @@ class Network(NamedTuple):
 
 
 def numbers_of(problem: Problem) -> Numbers:
-    """What a problem has beside its inputs."""
+    """The numbers of a problem."""
     unit, layers = float(problem.architecture.unit), problem.attentioned.chain.layers
     ratios = [1.0 if math.isinf(unit) else unit / width for width in problem.width]
     narrow = [None if layer.inner is None else unit / layer.inner for layer in layers]
@@ -135,15 +141,21 @@ def network_of(rows: Rows, numbers: Numbers):
     return Network(inputs, products, levels, top, ratio), kernel
 
 
-def shares(left, right, network: Network) -> Float[Array, " seeds"]:
-    """(Q1) of the symmetric part of `left right^T`: $\\mathrm{tr} A (2 C + 4 H) A C$ with the last $C$ seed by seed."""
-    inputs, products = network.inputs, network.products
-    if products is None:
-        one, two = (jnp.einsum("mpi,mk->pki", inputs, side).reshape(inputs.shape[1], -1) for side in (left, right))
+def _adjoint(left, right, network: Network):
+    """$A$ at the inputs, for the symmetric part $W$ of `left right^T`."""
+    inputs, rows = network.inputs, network.inputs.shape[1]
+    if network.products is None:
+        one, two = (jnp.einsum("mpi,mk->pki", inputs, side).reshape(rows, -1) for side in (left, right))
         adjoint = one @ two.T
     else:
-        adjoint = products * jnp.repeat(jnp.repeat(left @ right.T, inputs.shape[1], axis=0), inputs.shape[1], axis=1)
-    adjoint, found = 0.5 * (adjoint + adjoint.T), []
+        weights = jnp.repeat(jnp.repeat(left @ right.T, rows, axis=0), rows, axis=1)
+        adjoint = network.products * weights
+    return 0.5 * (adjoint + adjoint.T)
+
+
+def shares(left, right, network: Network) -> Float[Array, " seeds"]:
+    """(Q1) of the symmetric part of `left right^T`: $\\mathrm{tr} A (2 C + 4 H) A C$ with the last $C$ seed by seed."""
+    adjoint, found = _adjoint(left, right, network), []
     for level in network.levels:
         pull = adjoint @ level.changes @ adjoint
 
@@ -156,8 +168,8 @@ def shares(left, right, network: Network) -> Float[Array, " seeds"]:
             return above + through, share
 
         beside = _summed(level.kept.swapaxes(-1, -2), adjoint)
-        adjoint, shares = jax.lax.scan(added, beside, level.fresh.swapaxes(0, 1))
-        found.append(shares)
+        adjoint, by_seed = jax.lax.scan(added, beside, level.fresh.swapaxes(0, 1))
+        found.append(by_seed)
     return jnp.concatenate([*found, 2 * network.ratio * jnp.vdot(adjoint @ network.top @ adjoint, network.top)[None]])
 
 
