@@ -122,6 +122,7 @@ def test_the_model_in_a_wrapper_is_found():
     model = made("Bert")
     wanted = sma.attention_from_transformers(model, input_ids=IDS).attention
     sentences = torch.nn.Sequential(torch.nn.ModuleDict({"auto_model": model}), torch.nn.Identity()).eval()
+    sentences.config = SimpleNamespace()  # as a SentenceTransformer has
     for wrapper in (sentences, SimpleNamespace(model=model, tokenizer=None)):
         np.testing.assert_array_equal(sma.attention_from_transformers(wrapper, input_ids=IDS).attention, wanted)
     with pytest.raises(ValueError, match="model: wanted a model of transformers and its inputs.* got Identity"):

@@ -12,7 +12,7 @@ import numpy as np
 def inner_model(torch, model) -> Any:
     """The model of transformers within a pipeline, a SentenceTransformer or another wrapper; else the model itself."""
     model = model if isinstance(model, torch.nn.Module) else getattr(model, "model", model)
-    if hasattr(model, "config") or not isinstance(model, torch.nn.Module):
+    if not isinstance(model, torch.nn.Module):
         return model
     within = (module for module in model.modules() if hasattr(module, "set_attn_implementation"))
     return next(within, model)

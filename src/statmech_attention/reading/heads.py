@@ -92,7 +92,7 @@ def network(model) -> tuple[Any, Any]:
 def places(torch, model, inputs, batch: dict) -> list[Place]:
     """The places of the heads of all attentions, in the order of use."""
     if hasattr(model, "config"):
-        return _beside(torch, model, batch or _words(model))
+        return _beside(torch, model, batch or _words(torch, model))
     kinds = torch.nn.MultiheadAttention
     used = [module for module in model.modules() if isinstance(module, kinds)]
     if inputs is not None:
@@ -118,12 +118,14 @@ def _used(torch, model, inputs, batch: dict, among: list) -> list:
     return used
 
 
-def _words(model) -> dict:
+def _words(torch, model) -> dict:
+    """Any five words, twice."""
     if getattr(model, "main_input_name", "") != "input_ids":
         raise ValueError(
             "batch: wanted a few inputs of the model, as its tokeniser or processor returns them, got none."
         )
-    return dict(model.dummy_inputs)
+    words = torch.arange(10).reshape(2, 5) % model.get_input_embeddings().weight.shape[0]
+    return {"input_ids": words.to(next(model.parameters()).device)}
 
 
 def _beside(torch, model, batch: dict) -> list[Place]:
@@ -146,11 +148,20 @@ def _beside(torch, model, batch: dict) -> list[Place]:
         for module in model.modules():
             if any(parameter.ndim > 1 for parameter in module.parameters(recurse=False)):
                 stack.callback(module.register_forward_pre_hook(hear, with_kwargs=True).remove)
-        matrices = getattr(model(**tensors(torch, batch) | asked), "attentions", None)
+        matrices = getattr(model(**_few(torch, tensors(torch, batch)) | asked), "attentions", None)
         if not matrices:
             raise ValueError(f"model: wanted attention of every layer, got none from {type(model).__name__}.")
         found = [_found(torch, matrix, heard, layer) for layer, matrix in enumerate(matrices)]
     return [Place(module, call if calls[module] > 1 else None, heads) for module, call, heads in found]
+
+
+def _few(torch, batch: dict) -> dict:
+    """The first two examples of a batch."""
+    count = max(len(value) for value in batch.values() if torch.is_tensor(value) and value.ndim)
+    return {
+        name: value[:2] if torch.is_tensor(value) and value.ndim and len(value) == count else value
+        for name, value in batch.items()
+    }
 
 
 def _found(torch, matrix, heard: list, layer: int) -> tuple:
