@@ -1,4 +1,4 @@
-"""Measure minimisers side by side, batches of problems, and samplers: `python -m benchmarks`.
+"""Measure minimisers side by side, batches of problems, samplers, and many texts: `python -m benchmarks`.
 
 Every case has a process of its own. On a CPU this is held on one core, and its processor time is
 measured; on an accelerator it is the time that passes. The record is written after each case, and a
@@ -25,10 +25,15 @@ from tqdm import tqdm
 
 import statmech_attention as sma
 from attention_book.runs import results
-from benchmarks import batches, minimisers, samplers
+from benchmarks import batches, minimisers, samplers, texts
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = {"minimisers": minimisers.measure, "batches": batches.measure, "samplers": samplers.measure}
+PARTS = {
+    "minimisers": minimisers.measure,
+    "batches": batches.measure,
+    "samplers": samplers.measure,
+    "texts": texts.measure,
+}
 BASELINE = "import jax; jax.jit(jax.numpy.linalg.cholesky)(jax.numpy.eye(4)).block_until_ready()"
 REVISION = 5  # raised when what is measured changes
 
@@ -82,6 +87,8 @@ def cases() -> Iterator[dict]:
     for width in (10, 100, 1000, 1_000_000):
         yield _case("samplers", sampler="order parameters", width=width, warmup=300, draws=1000)
     yield _case("samplers", sampler="weights", width=10, warmup=100, draws=50)
+    for count in (1000, 10_000):
+        yield _case("texts", texts=count, components=64, single=False)
 
 
 def machine() -> dict:

@@ -1,0 +1,42 @@
+"""Whole models and many texts: what a projected network costs, and how many texts a second it sees."""
+
+import numpy as np
+
+import statmech_attention as sma
+from benchmarks.timing import timed, twice
+
+LAYERS, HEADS, TOKENS, FEATURES, WORDS = 6, 12, 20, 64, 400
+
+
+def measure(texts: int, components: int, single: bool) -> list[dict]:
+    """Return rows of what is chosen, seen, solved and what heads are worth."""
+    inputs, topics = made(texts)
+    chosen, network = timed(lambda: sma.projection(inputs, components))
+    rows = [{"what": "projection", "texts": texts, "seconds": chosen}]
+    seconds, seen = twice(lambda: network(inputs, single=single))
+    rows.append({"what": "texts seen", "texts": texts, **seconds, "per second": texts / seconds["seconds"]})
+    variance = (1 / float(np.mean(seen.own)), *np.ones(LAYERS + 1))
+    problem = sma.Problem(seen, topics, width=30, temperature=0.3, variance=variance).reduce()
+    first, solution = timed(lambda: sma.solve(problem, settle=0.03, throw=False))
+    rows.append({"what": "solve", "texts": texts, "seconds": first, "directions": solution.directions.count})
+    if problem.count is None:
+        worth, _ = timed(lambda: sma.pruning.head_worth(solution, inputs=inputs, removal=False).slopes)
+        rows.append({"what": "worth of heads", "texts": texts, "seconds": worth})
+    return rows
+
+
+def made(texts: int):
+    """Texts of two topics, drawn as words, with attention by queries and keys of random heads."""
+    model, draw = np.random.default_rng(0), np.random.default_rng(1)
+    words, places = model.normal(size=(WORDS, FEATURES)), 0.3 * model.normal(size=(TOKENS, FEATURES))
+    shares = np.exp(model.normal(size=(2, WORDS)))
+    maps = model.normal(size=(2, LAYERS, HEADS, 8, FEATURES)) / np.sqrt(FEATURES)
+    topics = draw.choice([-1.0, 1.0], texts)
+    drawn = [draw.choice(WORDS, TOKENS, p=shares[int(topic > 0)] / shares[int(topic > 0)].sum()) for topic in topics]
+    tokens = words[np.array(drawn)] + places
+    attention = []
+    for queries, keys in zip(*maps, strict=True):
+        logits = np.einsum("hki,eti,hkj,esj->ehst", queries, tokens, keys, tokens, optimize=True) / np.sqrt(2)
+        weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+        attention.append(weights / weights.sum(axis=2, keepdims=True))
+    return sma.token_inputs(tokens, attention, layers=[sma.SkipHeads(HEADS)] * LAYERS, readout="mean"), topics
