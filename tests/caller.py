@@ -24,7 +24,7 @@ inputs = sma.attentioned_inputs(drawn.inputs, attention, readout="mean")
 read = sma.attention_from_torch(None, drawn.inputs, layers=[])
 other = sma.attention_from_transformers(None, layers=[], batch_size=8)
 left = sma.reading.read_residuals(None, layers=[])
-layers = (2, sma.SkipHeads(2, values=3), sma.Linear(), sma.Outputs(3))
+layers = (2, sma.SkipHeads(2, values=3), sma.Gated(5, values=None), sma.Linear(), sma.Outputs(3))
 weights = sma.sample_weights(key=key, layers=layers, width=4, features=5)
 outputs = sma.forward(weights, drawn.inputs, attention, readout="last")
 
@@ -63,6 +63,9 @@ slopes, grams, left_out = alone.slopes(), alone.gram(1), alone.left_out()
 of_attention = alone.attention_slopes()
 direct, by_head = sma.kernel(rows, rows, variance=1.0), pruning.head_kernels(rows, rows, variance=1.0)
 worth = pruning.kernel_worth(direct, by_head, drawn.labels, temperature=0.1)
+by_block = pruning.block_kernels(rows, rows, variance=1.0)
+of_units = pruning.unit_slopes(rows, drawn.labels, variance=1.0)
+constants = theory.bias_kernel(rows, rows, variance=1.0)
 
 settings = sma.SamplerSettings(draws=1000, chains=4)
 draws = sma.posterior(problem, key=key, test=trial.test, settings=settings)
@@ -203,4 +206,7 @@ sma.solve(tokens, direction=8)  # type: ignore[call-arg]
 alone.gram(levle=1)  # type: ignore[call-arg]
 sma.kernel(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.head_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]
+pruning.block_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]
+pruning.unit_slopes(rows, drawn.labels, varaince=1.0)  # type: ignore[call-arg]
+theory.bias_kernel(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.kernel_worth(direct, by_head, drawn.labels, temprature=0.1)  # type: ignore[call-arg]

@@ -13,6 +13,7 @@ from statmech_attention import dmft, sampling
 from statmech_attention.sampling import _chains, evidence, order_parameters, weights
 from statmech_attention.sampling import attention as learned
 from statmech_attention.theory import corrections
+from statmech_attention.theory.kernels import in_blocks, projected
 from statmech_attention.training import attention as trained
 from statmech_attention.training import learn_attention, train_weights
 
@@ -132,6 +133,17 @@ def test_programs_of_functions_that_cannot_be_traced_as_a_whole(module, name, ca
     monkeypatch.setattr(module, name, exported)
     with pytest.raises(Exported):
         call()
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64])
+def test_kernels_in_blocks_and_a_pass_of_a_projected_network(number):
+    maps = [np.ones((4, 3, 5, 5), number)] * 2
+    blocks, ones = [np.ones((3, 1, 3), number), np.ones((3, 3, 4), number)], [np.ones(3, number)] * 2
+    rows = np.ones((4, 5, 6), number), np.ones((4, 5), number)
+    pull = np.ones((4, 6, 4), number), np.ones(4, number)
+    export(partial(projected._passed), (maps, *rows), blocks, ones, ones)
+    export(partial(projected._pulled), (maps, *rows), blocks, ones, ones, pull)
+    export(partial(in_blocks._of_blocks), (maps, *rows), (maps, *rows), ones)
 
 
 def test_corrections_and_training():

@@ -3,6 +3,7 @@
 import operator
 import os
 import signal
+from functools import partial
 
 import jax
 import numpy as np
@@ -25,6 +26,18 @@ def problem(values, labels):
     return sma.Problem(values, labels, layers=(2, 2), width=9, temperature=0.3).reduce()
 
 
+def texts(seed):
+    random, layers = np.random.default_rng(seed), [sma.SkipHeads(2)] * 2
+    matrices = random.uniform(size=(2, 20 + seed, 2, 3, 3))
+    matrices /= matrices.sum(axis=-2, keepdims=True)
+    return sma.token_inputs(random.normal(size=(20 + seed, 3, 2)), list(matrices), layers=layers)
+
+
+def seen(network, seed):
+    labels = np.sign(np.random.default_rng(seed).normal(size=20 + seed))
+    return sma.Problem(network(texts(seed)), labels, width=9, temperature=0.3).reduce()
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_dask_bag_adds_problems_although_a_worker_is_killed(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_ENABLE_X64", "1")
@@ -36,10 +49,16 @@ def test_dask_bag_adds_problems_although_a_worker_is_killed(tmp_path, monkeypatc
             os.kill(os.getpid(), signal.SIGKILL)
         return problem(*drawn(seed))
 
+    network = sma.projection(texts(0), 4)
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
-        found = dask.bag.from_sequence(range(7), npartitions=7).map(part).fold(operator.add).compute()
+        seeds = dask.bag.from_sequence(range(7), npartitions=7)
+        found = seeds.map(part).fold(operator.add).compute()
+        whole = seeds.map(partial(seen, network)).fold(operator.add).compute()
     assert mark.exists() and found.examples == sum(range(20, 27))
     values, labels = (np.concatenate(parts) for parts in zip(*map(drawn, range(7)), strict=True))
     assert jax.dtypes.result_type(found.labels) == np.float64
     wanted = sma.solve(problem(values, labels))
     np.testing.assert_allclose(sma.solve(found).order_parameter, wanted.order_parameter, rtol=1e-7)
+    backwards = sum(seen(network, seed) for seed in reversed(range(7)))
+    assert whole.examples == backwards.examples == found.examples
+    np.testing.assert_allclose(sma.solve(whole).excess, sma.solve(backwards).excess, rtol=1e-9)

@@ -141,7 +141,7 @@ def test_tested_versions_lie_within_the_bounds_of_pyproject(minor):
 
 
 def test_versions_in_several_files_agree():
-    changed = re.search(r"^## ([\w.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+    changed = re.search(r"^## (\d[\w.]*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == changed == PROJECT["version"]
     tests = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
     assert tests["jobs"]["tests"]["strategy"]["matrix"]["python"] == list(PYTHONS)

@@ -12,7 +12,7 @@ import jax as _jax
 
 from statmech_attention import layers, model, reading, theory
 from statmech_attention.installed import version as _version
-from statmech_attention.layers import Heads, Linear, Outputs, SkipHeads
+from statmech_attention.layers import Gated, Heads, Linear, Outputs, SkipHeads
 from statmech_attention.model import (
     AttentionedInputs,
     TokenInputs,
@@ -23,13 +23,15 @@ from statmech_attention.model import (
     sample_weights,
     token_inputs,
 )
-from statmech_attention.reading import attention_from_torch, attention_from_transformers
+from statmech_attention.reading import attention_from_torch, attention_from_transformers, report
 from statmech_attention.records import load, save
 from statmech_attention.theory import (
     LogisticLabels,
     NotConverged,
     Outcome,
     Problem,
+    ProjectedInputs,
+    Projection,
     Solution,
     WeightedLabels,
     accuracy,
@@ -41,19 +43,21 @@ from statmech_attention.theory import (
     log_evidence,
     maximise_evidence,
     minima,
+    projection,
     solve,
     solve_sweep,
 )
 
 __version__ = _version()
 
-__all__ = ["AttentionedInputs", "Heads", "Linear", "LogisticLabels", "NotConverged", "Outcome", "Outputs", "Problem"]
-__all__ += ["SkipHeads", "Solution", "TokenInputs", "WeightedLabels", "accuracy", "attention_from_products"]
+__all__ = ["AttentionedInputs", "Gated", "Heads", "Linear", "LogisticLabels", "NotConverged", "Outcome", "Outputs"]
+__all__ += ["Problem", "SkipHeads", "Solution", "TokenInputs", "WeightedLabels", "accuracy", "attention_from_products"]
 __all__ += ["attention_from_queries_and_keys", "attention_from_torch", "attention_from_transformers"]
 __all__ += ["attentioned_inputs", "criterion", "enable_x64", "first_order", "forward", "head_scores"]
 __all__ += ["kernel", "kernel_regression"]
 __all__ += ["layers", "load", "log_evidence", "maximise_evidence", "minima", "model"]
-__all__ += ["reading", "sample_weights", "save", "solve", "solve_sweep"]
+__all__ += ["ProjectedInputs", "Projection", "projection"]
+__all__ += ["reading", "report", "sample_weights", "save", "solve", "solve_sweep"]
 __all__ += ["theory", "token_inputs"]
 # Imported when they are first used: some need an extra. Type checkers read the first block, Python the second.
 if TYPE_CHECKING:

@@ -4,6 +4,8 @@ Inside `jax.jit` and `jax.vmap` shapes are still checked, values cannot be.
 """
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -77,6 +79,21 @@ def flag(name: str, value) -> bool:
     return bool(value)
 
 
+def instance(name: str, value, *kinds: type, instead: str = "") -> Any:
+    """Return `value` if it is of one of these kinds; `instead`: what to call of other things."""
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise ValueError(f"{name}: wanted {wanted}, got {type(value).__name__}.{instead and ' ' + instead}")
+    return value
+
+
+def several(name: str, value, what: str = "arrays") -> Any:
+    """Return what has a length and parts in an order, and is no text."""
+    if isinstance(value, (str, bytes, dict, set)) or not hasattr(value, "__len__"):
+        raise ValueError(f"{name}: wanted a list of {what}, got {value!r:.40}.")
+    return value
+
+
 def is_whole(value, least: int = 1) -> bool:
     """True for a whole number of at least `least`: an int, or a float such as 3.0, but no bool."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
@@ -117,6 +134,28 @@ def indices(name: str, value, count: int, *, least: int = 0, what: str = "indice
         some = f", at least {'one' if least == 1 else least}" if least else ""
         raise ValueError(f"{name}: wanted different {what} out of 0..{count - 1}{some}, got {value!r}.")
     return np.array(chosen, int)
+
+
+def free_memory() -> float:
+    """Bytes that are free, what the system would give up for them included; infinite where it does not say."""
+    table = Path("/proc/meminfo")
+    if table.exists():
+        lines = dict(line.split(":") for line in table.read_text().splitlines())
+        return 1024.0 * int(lines["MemAvailable"].split()[0])
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
+def memory(name: str, rows: int, columns: int, matrices: int, remedy: str) -> None:
+    """Raise MemoryError before so many matrices of float64 are made, if they are more than what is free."""
+    needed, free = 8.0 * rows * columns * matrices, free_memory()
+    if needed > free:
+        raise MemoryError(
+            f"{name}: {matrices} matrices of {rows} x {columns} numbers need {needed / 2**30:.3g} GiB, "
+            f"and {free / 2**30:.3g} GiB are free. {remedy}"
+        )
 
 
 def same(what: str, first: str, size: int, second: str, other: int) -> None:

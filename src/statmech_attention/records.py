@@ -87,6 +87,8 @@ def _of_problem(problem: Problem, batch: tuple[str, ...]) -> dict[str, Any]:
     inputs: Any = problem.attentioned
     labels, leading = np.asarray(problem.labels), tuple[str, ...]()
     variables: dict[str, Any] = {}
+    if problem.projected:
+        raise ValueError("save: wanted attentioned_inputs or token_inputs, got what a projection sees. Pickle it.")
     if isinstance(inputs, TokenInputs):
         variables |= _on_own_axes(arrays_of_tokens(inputs))
     else:
@@ -223,7 +225,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 
 def write_netcdf(dataset, path: str | os.PathLike) -> Path:
     """Write an xarray Dataset to a file ending in `.nc`; return its path."""
-    path = Path(path).expanduser()
+    path = Path(checks.instance("path", path, str, os.PathLike)).expanduser()
     if path.suffix != ".nc":
         raise ValueError(f"path: wanted a file name ending in .nc, got {path.name!r}.")
     # A compressed variable has its own index in the file, larger than a small variable.
@@ -250,7 +252,7 @@ def read_netcdf(path: str | os.PathLike, remedy: str = _AGAIN):
 @contextmanager
 def undamaged(path: str | os.PathLike, remedy: str = _AGAIN) -> Iterator[Path]:
     """Yield the path of a netCDF file; what is raised of a damaged one is a ValueError that ends in a remedy."""
-    path = Path(path).expanduser()
+    path = Path(checks.instance("path", path, str, os.PathLike)).expanduser()
     if path.is_dir():
         raise ValueError(f"{path}: wanted a netCDF file, got a folder. Give the path of a file.")
     if not path.is_file():

@@ -1,11 +1,15 @@
 """What heads are worth without paths, against networks from which the head is taken."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
-from statmech_attention.pruning import head_kernels, kernel_worth
+from statmech_attention import checks
+from statmech_attention.pruning import head_indices, head_kernels, kernel_worth
+from statmech_attention.theory.kernels import of_tokens
 
 LAYERS = (sma.SkipHeads(2), 3, sma.Linear())
 VARIANCE = (1.2, 0.7, 1.5, 0.9, 1.1)
@@ -44,7 +48,10 @@ def test_slopes_and_losses_are_changes_of_the_evidence(outputs):
 
     rows = rows_of(6, 1)
     kernel, heads = sma.kernel(rows, rows, variance=VARIANCE), head_kernels(rows, rows, variance=VARIANCE)
-    found = kernel_worth(kernel, heads, labels, temperature=temperature)
+    found = kernel_worth(kernel, heads, labels, temperature=temperature, layers=rows.layers)
+    np.testing.assert_array_equal(found.heads, head_indices(layers=rows.layers))
+    with pytest.raises(ValueError, match="layers: wanted the same number in layers and heads, got 3 and 5"):
+        kernel_worth(kernel, heads, labels, layers=(3,))
     for head, unit in enumerate(np.eye(5)):
         slope = (evidence(1 + 1e-5 * unit) - evidence(1 - 1e-5 * unit)) / 2e-5
         np.testing.assert_allclose(found.slopes[head], slope, rtol=1e-6, atol=1e-8)
@@ -67,3 +74,24 @@ def test_scale_and_temperature_are_those_of_the_largest_evidence(outputs):
         for one in (0.7, 0.9, 1.0, 1.1, 1.4)
         for other in (0.7, 0.9, 1.0, 1.1, 1.4)
     )
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+def test_memory_is_said_before_it_is_taken_and_is_what_is_taken(monkeypatch, depth):
+    rng, count = np.random.default_rng(7), 60
+    maps = [rng.dirichlet(np.ones(12), (count, 2, 12)).swapaxes(2, 3) for _ in range(depth)]
+    rows = sma.token_inputs(rng.normal(size=(count, 12, 3)), maps, layers=(2,) * depth)
+    matrix = 8 * (count * 12) ** 2
+    monkeypatch.setattr(of_tokens, "_AT_ONCE", 2**15)  # so that the blocks are small here, too
+    tracemalloc.start()
+    head_kernels(rows, rows)
+    peak = tracemalloc.get_traced_memory()[1] / matrix
+    tracemalloc.stop()
+    assert depth + 1 < peak < depth + 3.5
+    assert checks.free_memory() > 2**20
+    monkeypatch.setattr(checks, "free_memory", lambda: (depth + 3) * matrix - 1)
+    said = rf"inputs: {depth + 3} matrices of 720 x 720 numbers need .* GiB are free. .* fewer or shorter texts"
+    with pytest.raises(MemoryError, match=said):
+        head_kernels(rows, rows)
+    monkeypatch.setattr(checks, "free_memory", lambda: (depth + 3) * matrix)
+    head_kernels(rows, rows)

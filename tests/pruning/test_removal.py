@@ -41,6 +41,10 @@ def test_lowest_scores_go_first_and_the_last_head_of_a_layer_stays():
     # Layer 1 loses head 0, then keeps head 1, though it has the second lowest score.
     np.testing.assert_array_equal(pruning.removal_order([0.1, 0.2, 0.5, 1.0, 0.3], layers=(2, 3)), [0, 4, 2])
     assert pruning.removal_order([0.3, 0.1, 0.2], layers=(1, 2)).tolist() == [1]
+    grouped = pruning.removal_order([0.1, 0.9, 0.2, 0.3, 0.8, 0.8, 0.0, 0.7], layers=(4, sma.SkipHeads(4)), groups=2)
+    assert grouped.tolist() == [2, 3, 6, 7, 4, 5]  # sums 1.0 0.5 1.6 0.7, and a last group stays without a skip
+    with pytest.raises(ValueError, match=r"groups: wanted a divisor of the heads of every layer, \(2, 3\), got 2"):
+        pruning.removal_order([0.1] * 5, layers=(2, 3), groups=2)
     with pytest.raises(ValueError, match="wanted the same number in scores and the network's heads"):
         pruning.removal_order([0.1, 0.2], layers=(2, 3))
 

@@ -172,6 +172,21 @@ def test_where_no_head_helps_the_least_harmful_is_kept(definition):
     np.testing.assert_allclose(found.scores, worth / np.abs(worth).max(), rtol=1e-6)
 
 
+def test_heads_that_share_keys_and_values_are_kept_together():
+    inputs, attention, labels = made(0, EXAMPLES)
+    tokens = sma.token_inputs(inputs, attention, layers=(sma.SkipHeads(HEADS),), readout="first")
+    problem = sma.Problem(tokens, labels)
+    found = sma.select_heads(problem, keep=4, groups=2)
+    sums = found.scores.reshape(-1, 2).sum(axis=1)
+    assert {*found.kept} == {0, 1, 4, 5} and sums.argmin() == 1
+    assert np.all(found.kept_in_folds[::2] == found.kept_in_folds[1::2])
+    assert found.heads[found.kept].tolist() == [[0, head] for head in found.kept]
+    with pytest.raises(ValueError, match="keep: wanted whole groups of 2 heads, got 3"):
+        sma.select_heads(problem, keep=3, groups=2)
+    with pytest.raises(ValueError, match="groups: wanted a divisor of the heads of every layer"):
+        sma.select_heads(problem, keep=4, groups=4)
+
+
 def test_at_finite_width_heads_are_scored_by_the_solution_on_tokens():
     inputs, attention, labels = made(3, 40)
     tokens = sma.token_inputs(inputs, attention, layers=(sma.SkipHeads(HEADS),), readout="first")

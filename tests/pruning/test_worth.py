@@ -151,3 +151,4 @@ def test_heads_are_worth_the_same_on_tokens_and_along_paths(width):
     assert found.slopes[2] == pytest.approx((evidence(1 + 1e-4) - evidence(1 - 1e-4)) / 2e-4, rel=1e-5)
     alone = head_worth(solved(sma.token_inputs), removal=False)
     assert alone.losses is None and len(alone.slopes) == 4
+    assert found.heads.tolist() == alone.heads.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]

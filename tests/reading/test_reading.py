@@ -215,10 +215,12 @@ def test_bad_models_of_hugging_face_are_refused(transformers):
     ids = torch.tensor(IDS)
     with pytest.raises(ValueError, match=r"model: wanted all of it in evaluation.* Call model\.eval"):
         sma.attention_from_transformers(bert(transformers).train(), input_ids=ids)
-    fused = bert(transformers)
-    fused.set_attn_implementation("sdpa")
-    with pytest.raises(ValueError, match=r"wanted attention of every layer, got none from BertModel.*'eager'"):
-        sma.attention_from_transformers(fused, input_ids=ids)
+    with pytest.raises(ValueError, match=r"input_ids: wanted numbers of one shape.* padding=True"):
+        sma.attention_from_transformers(bert(transformers), input_ids=[[5, 6, 7], [8, 9]])
+    with pytest.raises(ValueError, match="input_ids: wanted at least one example"):
+        sma.attention_from_transformers(bert(transformers), input_ids=ids[:0])
+    with pytest.raises(ValueError, match="model: wanted weights in memory, got some on the device 'meta'"):
+        sma.attention_from_transformers(bert(transformers).to("meta"), input_ids=ids.to("meta"))
 
 
 class Applied(torch.nn.Module):

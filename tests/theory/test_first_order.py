@@ -188,6 +188,16 @@ def test_evidence_and_corrections_of_solutions_tend_to_it(layers):
     )  # remainder 1 / N
 
 
+def test_corrected_evidence_of_tokens_tends_to_it():
+    tokens, attention, labels = sentences(LAYERS["skips"])
+    rows = sma.token_inputs(tokens, attention, layers=LAYERS["skips"], readout="mean")
+    problem = sma.Problem(rows, labels, width=np.inf, temperature=0.2)
+    found, infinite = sma.first_order(problem, probes=100), sma.solve(problem)
+    solution = sma.solve(problem.replace(width=1e5), directions=40, settle=0.0, tolerance=1e-12, throw=False)
+    nats = [sma.log_evidence(solution, corrected=one) - sma.log_evidence(infinite) for one in (False, True)]
+    assert np.allclose(1e5 * np.array(nats), [found.gain, found.gain + found.fluctuations], rtol=1e-3)
+
+
 @pytest.mark.parametrize("layers", [[("heads", 2), ("heads", 2)], [("skip", 1), ("heads", 2)]])
 def test_networks_with_all_weights_drawn_tend_to_it(layers):
     problem, _ = plain_problem(brute_force.shorthand(layers, None), labels=0.7)

@@ -142,3 +142,19 @@ def test_a_saddle_point_on_the_way_that_is_not_reached_raises(chains):
 def test_another_choice_is_refused(chains, chosen, message):
     with pytest.raises(ValueError, match=message):
         sma.maximise_evidence(sma.Problem(*chains, width=6), chosen=chosen)
+
+
+def test_on_tokens_a_start_outside_of_the_range_begins_at_its_end_and_trials_are_few(monkeypatch):
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.normal(size=(8, 4, 3)), np.where(np.arange(8) % 2, 1.0, -1.0)
+    seen = sma.token_inputs(inputs, [rng.dirichlet(np.ones(4), (8, 2, 4)).swapaxes(2, 3)])
+    followed, trials = hyperparameters.followed, []
+    monkeypatch.setattr(hyperparameters, "followed", lambda *given: trials.append(0) or followed(*given))
+    near, far = (
+        sma.maximise_evidence(sma.Problem(seen, labels, width=10, temperature=start), chosen="temperature")
+        for start in (0.1, 1e-9)
+    )
+    assert far.log_evidence == pytest.approx(near.log_evidence, abs=1e-6)
+    assert len(trials) < 60
+    with pytest.raises(sma.NotConverged, match="The saddle point was not reached at T = 1e-09"):
+        sma.solve(sma.Problem(seen, labels, width=10, temperature=1e-9))

@@ -47,6 +47,7 @@ class Encoding(NamedTuple):
     hidden: Float[Array, "examples layers tokens width"]  # outputs of the chosen layers
     # $r_t = (\mathrm{Var}\,x_t + \epsilon)^{-1/2}$ of the norms after the heads and after the feed-forward block.
     scales: Float[Array, "examples layers 2 tokens"]
+    middle: Float[Array, "examples layers tokens width"]  # what enters the feed-forward blocks
     # Sentence embeddings: means of the last layer's output over the tokens, scaled to length 1.
     pooled: Float[Array, "examples width"]
 
@@ -158,12 +159,13 @@ def encoded_batches(
 @partial(jax.jit, static_argnames="layers")
 def _encoded(encoder, ids, mask, layers, head_gates) -> Encoding:
     embeddings = embedded(encoder, ids)
-    hidden, attention, scales = through_layers(encoder, embeddings, mask, head_gates)
+    hidden, attention, scales, middle = through_layers(encoder, embeddings, mask, head_gates)
     chosen = np.asarray(layers, int)
     return Encoding(
         embeddings,
         tuple(attention[layer] for layer in layers),
         jnp.moveaxis(hidden[chosen], 0, 1),
         jnp.moveaxis(scales[chosen], 0, 1),
+        jnp.moveaxis(middle[chosen], 0, 1),
         mean_token(hidden[-1], mask),
     )

@@ -72,12 +72,13 @@ def through_layers(
     Float[Array, "layers examples tokens width"],
     Float[Array, "layers examples heads tokens tokens"],
     Float[Array, "layers examples 2 tokens"],
+    Float[Array, "layers examples tokens width"],
 ]:
-    """Return outputs, attention (key before query) and the scales of both norms, of all layers."""
+    """Return outputs, attention (key before query), scales of both norms and inputs of the blocks, of all layers."""
 
     def layer(hidden, given):
-        hidden, attention, scales = _layer(encoder, *given, hidden, mask)
-        return hidden, (hidden, attention, scales)
+        hidden, *others = _layer(encoder, *given, hidden, mask)
+        return hidden, (hidden, *others)
 
     return jax.lax.scan(layer, embeddings, (encoder.layers, head_gates))[1]
 
@@ -103,7 +104,12 @@ def _layer(encoder, weights, head_gates, hidden, mask):
     units = _affine(weights.inner, middle)
     block_out = _affine(weights.outer, jax.scipy.stats.norm.cdf(units) * units)
     hidden, after = _norm(weights.output_norm, middle + block_out, encoder.epsilon)
-    return hidden, attention, jnp.stack([before, after], axis=1)
+    return hidden, attention, jnp.stack([before, after], axis=1), middle
+
+
+def unit_gates(inner: Affine, middle: Float[Array, "*batch width"]) -> Float[Array, "*batch units"]:
+    r"""Gates $\Phi(u)$ of a block's units, from what enters it."""
+    return jax.scipy.stats.norm.cdf(middle @ inner.weight.T + inner.bias)
 
 
 def _attention(query, key, mask):

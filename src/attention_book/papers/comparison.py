@@ -206,16 +206,16 @@ def sampled_rows() -> Iterator[Row]:
     ours, drawn = (record["order_parameter"].sel(width=10).values[above] for record in (theory, sampled))
     ranks = Interval.ranks(abs(drawn), abs(ours))
     yield alone("3(c)", "rank correlation of sizes in $U$, sampled and theory", f"{ranks:+}")
-    correlations, signs, aligned = [], [], []
+    correlations, equal, aligned = [], [], []
     for seed in range(3):
         theory = results.load(RESULTS / "one_shot" / f"theory-2x4-seed{seed}.nc").mean("draw").sel(width=10)
         trained = load_network(RESULTS / "one_shot" / f"network-2x4-seed{seed}.nc").order_parameters[0][above]
         ours = theory["order_parameter"].values[above]
         correlations.append(stats.spearmanr(abs(ours), abs(trained)).statistic)
-        signs.append(np.mean(np.sign(ours) == np.sign(trained)))
+        equal.append(np.mean(np.sign(ours) == np.sign(trained)))
         aligned.append(float(theory["alignment"] - theory["gp_alignment"]))
     yield alone("3(c)", "rank correlation of sizes in $U$, theory and descent", f"{Interval.of(correlations):+}")
-    yield alone("3(c)", "equal signs in $U$ off the diagonal, theory and descent", f"{Interval.of(signs):%}")
+    yield alone("3(c)", "equal signs in $U$ off the diagonal, theory and descent", f"{Interval.of(equal):%}")
     what = "alignment of kernel and labels minus the limit"
     yield sign("3(d)", what, Interval.of(aligned), len(aligned))
 

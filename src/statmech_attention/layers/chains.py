@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, reduce
 from typing import Any, NamedTuple, TypeAlias, Union
 
@@ -204,4 +204,5 @@ def layers_from_json(written) -> tuple[int | Kind, ...]:
 
 
 def _fields(kind: Any) -> dict:
-    return {name: value for name, value in asdict(kind).items() if value is not None}
+    given = {part.name: (getattr(kind, part.name), part.default) for part in fields(kind)}
+    return {name: value for name, (value, default) in given.items() if value != default}

@@ -30,7 +30,8 @@ the first, which is $w^p$ itself. The *mixing* $M$ holds numbers alone. A kind g
 (f) for weights: `value_matrices`, how many there are, in one array `(matrices, N_{l+1}, N_l)`, or
     in two, see below; all are Gaussian;
 (g) for pruning: `branch_heads`, the head that a branch passes through; `with_heads`, the layer
-    with some of its heads.
+    with some of its heads;
+(h) `gates`, how many factors of every token a kind takes in place of attention; it acts on every token alone.
 
 A kind whose values pass through a narrow space on their way, $V_s \to O_s V_s$ with $O_s$ of
 `inner` $= d$ columns, has an *inner stage* of parallel blocks. The seeds are made in two steps,
@@ -40,7 +41,7 @@ A kind whose values pass through a narrow space on their way, $V_s \to O_s V_s$ 
 and every block has an order parameter of its own, $G_s = g^s \cdot g^s / d$; $g$ of different
 blocks live in different spaces.
 
-(h) From `inner` alone: entries of $O_s$ and of $V_s$ are $\mathcal N(0, \sigma_l)$, so that their
+(i) From `inner` alone: entries of $O_s$ and of $V_s$ are $\mathcal N(0, \sigma_l)$, so that their
     product has the variance $\sigma_l^2$ that a matrix $V_s$ without an inner stage would have.
     With $C_s = \sigma_l^{1/2} A_{l+1} F_s$,
 
@@ -134,15 +135,15 @@ class Layer(Kind):
         self,
         values: "Float[Array, 'matrices width_out width_in'] | Narrow",
         hidden: Float[Array, "examples tokens width_in"],
-        matrix: Float[Array, "examples heads tokens tokens"] | None,
+        matrix: Float[Array, "examples heads tokens tokens"] | Float[Array, "examples tokens gates"] | None,
     ) -> Float[Array, "examples tokens width_out"]:
-        r"""$x^l$ from $x^{l-1}$, as in (2), $1/\sqrt{N_l}$ included; `matrix` is None for a kind without heads."""
+        r"""$x^l$ from $x^{l-1}$, as in (2), $1/\sqrt{N_l}$ included; `matrix` is None without heads and gates."""
 
     @abstractmethod
     def attended(
         self,
         columns: Float[Array, "examples partial tokens"],
-        matrix: Float[Array, "examples heads tokens tokens"] | None,
+        matrix: Float[Array, "examples heads tokens tokens"] | Float[Array, "examples tokens gates"] | None,
     ) -> Float[Array, "examples branches partial tokens"]:
         r"""The columns $\Omega^{(l,h)} c$ of every branch $b$ and column $c$ from above, as in (7)."""
 
@@ -150,6 +151,11 @@ class Layer(Kind):
     def heads(self) -> int:
         """Attention matrices that the layer takes."""
         return len(set(self.branch_heads) - {-1})
+
+    @property
+    def gates(self) -> int:
+        """Factors of every token that the layer takes; none where tokens meet."""
+        return 0
 
     @property
     def fewest(self) -> int:

@@ -1,4 +1,4 @@
-"""The kinds of layers: attention heads (2), alone or beside a skip; a linear block; readouts (4)."""
+"""The kinds of layers: attention heads (2), alone or beside a skip; gated units; a linear block; readouts (4)."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -117,6 +117,53 @@ class SkipHeads(Heads):
     def attended(self, columns, matrix):
         along = columns[:, None]
         return jnp.concatenate([along, super().attended(columns, matrix)], axis=1) if self.count else along
+
+
+@dataclass(frozen=True, repr=False)
+class Gated(SkipHeads):
+    r"""$x^l_t = x^{l-1}_t + \frac{1}{\sqrt{N M}} \sum_m O^{(m)} g^m_t V^{(m)} x^{l-1}_t$: a feed-forward block.
+
+    Unit $m$ of a block $x + W_2 \varphi(W_1 x)$ has the activation $\varphi(h) = g(h)\, h$ with the gate
+    $g(h) = \varphi(h) / h$, frozen at the values of a given network: the normal distribution function for GELU, a
+    step for ReLU, the gate branch for GLU. So a unit is a head of value dimension one, $O^{(m)}$ a column of $W_2$
+    and $V^{(m)}$ a row of $W_1$, whose attention $g^m_t \delta_{tt'}$ is diagonal. The mean of the order parameter is
+
+        G_{l-1} = G_l + sigma_l^2 Gamma o G_l,      Gamma[mu t, nu s] = 1/M sum_m g^m_{mu t} g^m_{nu s}.
+
+    Attributes:
+        count: $M$, units; the layer takes gates `(examples, tokens, units)`, and no attention.
+        values: 1, or None for units that the theory leaves at their prior, as if each had a full matrix: all of
+            them can share a width, as many units do.
+
+    Source: for gates common to all units Li, Sompolinsky, NeurIPS (2022); for layers ours.
+    """
+
+    values: int | float | None = field(default=1, kw_only=True)
+    least = 1
+
+    @property
+    def gates(self):
+        return self.count
+
+    @property
+    def branches(self):
+        return 1 + self.count
+
+    @property
+    def branch_heads(self):
+        return (-1,) * (1 + self.count)
+
+    def forward(self, values, hidden, matrix):
+        if isinstance(values, Narrow):
+            units = jnp.einsum("mkn,etn->etmk", values.values, hidden)
+            moved = jnp.einsum("mok,etmk->eto", values.outputs, matrix[..., None] * units)
+            return hidden + moved / root(units.shape[2] * hidden.shape[2] * units.shape[3])
+        moved = jnp.einsum("mon,etm,etn->eto", values, matrix, hidden, optimize="optimal")
+        return hidden + moved / root(values.shape[0] * values.shape[2])
+
+    def attended(self, columns, matrix):
+        gated = matrix.swapaxes(1, 2)[:, :, None] * columns[:, None]
+        return jnp.concatenate([columns[:, None], gated], axis=1)
 
 
 @dataclass(frozen=True)

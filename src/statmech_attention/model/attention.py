@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
-from statmech_attention.model.inputs import LAYOUTS, booleans, given_matrices, padded, without_padding
+from statmech_attention.model.inputs import LAYOUTS, booleans, given_gates, given_matrices, padded, without_padding
 
 
 @jax.tree_util.register_dataclass
@@ -155,8 +155,17 @@ def attention_matrices(
     return given_matrices(given, inputs.shape, layout=layout, mask=mask, free=callable(attention))
 
 
-def chain_and_matrices(inputs, attention, layers=None, layout: str = "key_query", mask=None) -> tuple[Chain, tuple]:
-    """Return the chain, by default of the attention, and the matrices of each layer, None without heads."""
+def chain_and_matrices(
+    inputs, attention, layers=None, layout: str = "key_query", mask=None, gates=None
+) -> tuple[Chain, tuple]:
+    """Return the chain, by default of the attention, and of each layer the matrices, or the gates, or None."""
+    chain, matrices = _chain_and_matrices(inputs, attention, layers, layout, mask)
+    factors = iter(given_gates(gates, [layer.gates for layer in chain.layers], inputs.shape[:2], mask))
+    each = zip(chain.layers, matrices, strict=True)
+    return chain, tuple(next(factors) if layer.gates else matrix for layer, matrix in each)
+
+
+def _chain_and_matrices(inputs, attention, layers, layout, mask) -> tuple[Chain, tuple]:
     chain = None if layers is None else Chain.of(layers)
     if chain is not None and not any(chain.heads):
         if callable(attention) or attention is not None and len(attention):
@@ -205,6 +214,7 @@ def _allowed(pairs, mask) -> Bool[Array | np.ndarray, "_examples tokens tokens"]
 
 def _layers(name: str, values, axes: str) -> tuple:
     """Check arrays, one per layer."""
+    checks.several(name, values)
     arrays = tuple(checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(values))
     if not arrays:
         raise ValueError(f"{name}: wanted at least one attention layer, got none: the set of paths is empty.")
@@ -212,7 +222,10 @@ def _layers(name: str, values, axes: str) -> tuple:
 
 
 def _pairs(mask):
-    return None if mask is None else jnp.asarray(booleans("mask", mask, (len(mask), len(mask))))
+    if mask is None:
+        return None
+    rows = len(checks.several("mask", mask, "rows"))
+    return jnp.asarray(booleans("mask", mask, (rows, rows)))
 
 
 def _bias(bias, queries: tuple):

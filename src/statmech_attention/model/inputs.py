@@ -23,11 +23,13 @@ class ReadAttention(NamedTuple):
         inputs: the tokens that enter the first layer, `(examples, tokens, features)`.
         attention: one array `(examples, heads, keys, queries)` per layer: keys before queries.
         mask: true for a token, false for padding; None if the network got no mask.
+        gates: one array `(examples, tokens, units)` per feed-forward block, or None if they were not read.
     """
 
     inputs: Float[np.ndarray, "examples tokens features"]
     attention: tuple[Float[np.ndarray, "examples _heads tokens tokens"], ...]
     mask: Bool[np.ndarray, "examples tokens"] | None
+    gates: tuple[Float[np.ndarray, "examples tokens _units"], ...] | None = None
 
 
 def in_numpy(tensor) -> np.ndarray:
@@ -103,6 +105,7 @@ def given_matrices(
 ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
     """Check matrices of `(examples, tokens, ..)` inputs, one array per layer; `free`: their sums may be any."""
     checks.choice("layout", layout, LAYOUTS)
+    checks.several("attention", attention)
     matrices = tuple(
         _layer(f"attention of layer {number}", matrix, shape, layout, mask, free)
         for number, matrix in enumerate(attention, start=1)
@@ -110,6 +113,22 @@ def given_matrices(
     if not free and shape[1] > 1 and checks.concrete(*matrices):
         _check_read(matrices, True if mask is None else mask)
     return matrices
+
+
+def given_gates(gates, units: Sequence[int], shape: tuple[int, ...], mask=None) -> list[Float[Array, "..."]]:
+    """Check gates, one array `(examples, tokens, units)` for every layer that takes some; zero on padding."""
+    wanted = [count for count in units if count]
+    if len(wanted) != (given := 0 if gates is None else len(gates)):
+        raise ValueError(
+            f"gates: wanted {len(wanted)} arrays (examples, tokens, units), one for every Gated layer, got {given}."
+        )
+    found = []
+    for number, (count, values) in enumerate(zip(wanted, gates or (), strict=True), start=1):
+        values = checks.array(f"gates of block {number}", values, "examples tokens units", finite=mask is None)
+        if values.shape != (*shape, count):
+            raise ValueError(f"gates of block {number}: wanted shape {(*shape, count)}, got {values.shape}.")
+        found.append(values if mask is None else jnp.where(mask[..., None], values, 0))
+    return found
 
 
 def _layer(where: str, value, shape, layout: str, mask, free: bool) -> Float[Array, "examples heads keys queries"]:

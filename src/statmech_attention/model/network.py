@@ -93,6 +93,7 @@ def forward(
     scales: Sequence[ArrayLike | None] | None = None,
     norm: str = "post",
     mask: ArrayLike | None = None,
+    gates: Sequence[ArrayLike] | None = None,
 ) -> Float[Array, "examples *outputs"]:
     r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
 
@@ -102,13 +103,13 @@ def forward(
 
     Args:
         weights: `Weights`.
-        inputs, attention, layers, readout, scales, norm, mask: as in `attentioned_inputs`.
+        inputs, attention, layers, readout, scales, norm, mask, gates: as in `attentioned_inputs`.
 
     Returns:
         `(examples,)`, or `(examples, outputs)`.
     """
     inputs, mask = padded(inputs, mask)
-    chain, matrices = chain_and_matrices(inputs, attention, layers, mask=mask)
+    chain, matrices = chain_and_matrices(inputs, attention, layers, mask=mask, gates=gates)
     check_fit(weights, inputs.shape[2], chain)
     norms = token_scales(scales, norm, chain, inputs)
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
@@ -131,11 +132,13 @@ def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Arr
     r"""The output of `forward` in path form,
     $f = (N_1 N_0 \prod_l H_l)^{-1/2} \sum_\pi w^\pi \cdot V^{(0)} \xi^\pi(x)$, (5).
     """
-    return jnp.einsum("epi,p...i->e...", attentioned.values, path_vectors(weights, attentioned))
+    vectors = path_vectors(weights, attentioned)
+    return jnp.einsum("epi,p...i->e...", attentioned.values, vectors)
 
 
 def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "paths *outputs_features"]:
     """Vectors of the attentioned inputs in (5), `(paths, features)` or `(paths, outputs, features)`."""
+    checks.instance("attentioned", attentioned, AttentionedInputs)
     chain, features = attentioned.chain, attentioned.values.shape[-1]
     check_fit(weights, features, chain)
     rows = stage_weights(weights, chain)[0] @ weights.projection
@@ -184,6 +187,7 @@ def plain_layers(values) -> tuple:
 
 def _chain_of(weights: Weights, layers) -> Chain:
     """The chain of `layers`, or one of heads alone."""
+    checks.instance("weights", weights, Weights)
     chain = Chain.of(plain_layers(weights.values) if layers is None else layers)
     check_fit(weights, weights.projection.shape[1], chain)
     return chain
@@ -192,6 +196,7 @@ def _chain_of(weights: Weights, layers) -> Chain:
 def check_fit(weights: Weights, features: int, chain: Chain) -> None:
     """Raise ValueError unless the weights are of these layers and features."""
     axes = chain.readout.axes
+    checks.instance("weights", weights, Weights)
     widths = [weights.projection.shape[0], *(values.shape[1] for values in weights.values)]
     pairs = zip(chain.layers, pairwise(widths), strict=False)
     values = tuple(layer.weight_shapes(*pair) for layer, pair in pairs)

@@ -1,5 +1,7 @@
 """The statistics of normalisation layers, read off a network so that they can be frozen."""
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -24,6 +26,7 @@ def normalisation_scales(
     epsilon: float = 0.0,
     layout: str = "key_query",
     mask: ArrayLike | None = None,
+    gates: Sequence[ArrayLike] | None = None,
 ) -> tuple[Float[Array, "examples tokens"], ...]:
     r"""$\lambda^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$, one over the divisors of its norms.
 
@@ -34,7 +37,7 @@ def normalisation_scales(
 
     Args:
         weights: `Weights`, of a trained network or drawn.
-        inputs, attention, layout, mask, layers: as in `attentioned_inputs`.
+        inputs, attention, layout, mask, layers, gates: as in `attentioned_inputs`.
         norm: "post" or "pre".
         epsilon: $\epsilon \ge 0$ of the network's norms; transformers have 1e-12 to 1e-5.
 
@@ -48,7 +51,7 @@ def normalisation_scales(
     Source: Ba, Kiros, Hinton, arXiv:1607.06450 (2016); Zhang, Sennrich, NeurIPS (2019).
     """
     inputs, mask = padded(inputs, mask)
-    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
+    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask, gates)
     check_fit(weights, inputs.shape[2], chain)
     checks.choice("norm", norm, ("post", "pre"))
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])

@@ -3,7 +3,7 @@
 Equation (7). A path is $\\pi = (h_1, .., h_L)$; arrays run over all paths with $h_1$ slowest.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +71,7 @@ class AttentionedInputs:
 
 
 def attentioned_inputs(
-    inputs: ArrayLike | ReadAttention | Iterator[ReadAttention],
+    inputs: ArrayLike | ReadAttention | Iterable[ReadAttention],
     attention: Attention | None = None,
     *,
     layers: Layers | None = None,
@@ -80,6 +80,7 @@ def attentioned_inputs(
     norm: str = "post",
     layout: str = "key_query",
     mask: ArrayLike | None = None,
+    gates: Sequence[ArrayLike] | None = None,
 ) -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 
@@ -89,7 +90,7 @@ def attentioned_inputs(
     Args:
         inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of
             unequal lengths; or what `attention_from_torch` and `attention_from_transformers`
-            return, which brings attention and mask.
+            return, which brings attention and mask, of one batch or of several in a list.
         attention, layout, mask: as in `attention_matrices`.
         layers: only if not all are of heads alone, as in `(2, SkipHeads(2), Linear(), Outputs(3))`.
             Attention matrices belong in turn to the layers with heads.
@@ -100,6 +101,7 @@ def attentioned_inputs(
             there may be one more, for a norm before the readout.
         norm: "post" if a norm follows the layer, skip included, as in BERT; "pre" if it comes
             before the heads, beside the skip, as in GPT-2.
+        gates: $g^m_t(x)$, one array `(examples, tokens, units)` for every `Gated` layer, in turn.
 
     Returns:
         `AttentionedInputs` with values `(examples, paths, features)`.
@@ -113,7 +115,7 @@ def attentioned_inputs(
     the readout's column alone: $O(\mathrm{tokens}^2)$ per path.
     """
     options: dict[str, Any] = {"layers": layers, "readout": readout, "scales": scales, "norm": norm}
-    parts = [_seen(part) for part in given_parts(inputs, attention, layout=layout, mask=mask, **options)]
+    parts = [_seen(part) for part in given_parts(inputs, attention, gates, layout=layout, mask=mask, **options)]
     if len(parts) == 1:
         return parts[0]
     return AttentionedInputs(jnp.asarray(np.concatenate([part.values for part in parts])), parts[0].chain)

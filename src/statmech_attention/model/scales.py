@@ -28,7 +28,7 @@ def token_scales(scales, norm: str, chain: Chain, inputs: Float[Array, "examples
     if scales is None:
         return [(None, None)] * count
     wanted = (count, count + 1) if norm == "pre" else (count,)
-    if len(scales) not in wanted:
+    if len(checks.several("scales", scales)) not in wanted:
         raise ValueError(
             f"scales: wanted {' or '.join(map(str, wanted))} arrays (examples, tokens) for {count} layers and "
             f"norm={norm!r}, got {len(scales)}. Pre-norm may have one more, for the norm before the readout."

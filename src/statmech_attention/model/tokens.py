@@ -8,10 +8,11 @@ its output to those of its input,
 where a kept seed $g^s$ is $\delta$ itself and the others are independent Gaussian vectors with the
 Gram matrix of $\delta$. $B_s$ follows from `attended`, `mixing`, `gains` and `divisor` of the
 layer's kind, as `statmech_attention.layers.kind` has them; it stays within an example. Examples are
-sorted by length, and those of one length are multiplied together, so that nothing is padded.
+sorted by length, and those of one length are multiplied together, so that nothing is padded. The maps
+of a layer with gates are diagonal, and only their diagonals are kept.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -32,15 +33,27 @@ from statmech_attention.model.scales import scaled_attended
 class _Example(NamedTuple):
     tokens: Float[np.ndarray, "tokens features"]
     weights: Float[np.ndarray, " tokens"]
-    maps: tuple[Float[np.ndarray, "_seeds tokens tokens"], ...]
+    maps: tuple[Float[np.ndarray, "_seeds tokens *_tokens"], ...]
 
 
 class Group(NamedTuple):
-    """Examples of one length: their rows, and one array $B_s$ `(examples, seeds, below, above)` per layer."""
+    """Examples of one length: their rows, and one array $B_s$ `(examples, seeds, below, above)` per layer.
+
+    Of a layer with gates it is that of the diagonals, `(examples, seeds, tokens)`.
+    """
 
     rows: slice
     length: int
-    maps: tuple[Float[np.ndarray, "examples _seeds tokens tokens"], ...]
+    maps: tuple[Float[np.ndarray, "examples _seeds tokens *_tokens"], ...]
+
+    def whole(self, layer: int) -> Float[np.ndarray, "examples _seeds tokens tokens"]:
+        """The maps of a layer, with gates or without."""
+        maps = self.maps[layer]
+        return maps if maps.ndim == 4 else maps[..., None] * np.eye(self.length)
+
+    def transposed(self) -> "Group":
+        """The same with every $B_s$ transposed."""
+        return self._replace(maps=tuple(maps if maps.ndim == 3 else maps.swapaxes(-1, -2) for maps in self.maps))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +116,9 @@ class TokenInputs:
 
         def of_smaller(maps):
             left = zip(maps, branches, gains, strict=True)
-            return tuple(layer[:, some] * gain[:, None, None] for layer, some, gain in left)
+            return tuple(
+                layer[:, some] * gain[:, None, None] if layer.ndim == 4 else layer for layer, some, gain in left
+            )
 
         groups = tuple(group._replace(maps=of_smaller(group.maps)) for group in self.groups)
         return replace(self, chain=smaller, groups=groups)
@@ -121,6 +136,13 @@ class TokenInputs:
             return (*maps[:layer], changed, *maps[layer + 1 :])
 
         return replace(self, groups=tuple(group._replace(maps=silenced(group.maps)) for group in self.groups))
+
+    def diagonals(self, layer: int, seeds: slice = slice(None)) -> Float[np.ndarray, "rows _seeds"] | None:
+        """The diagonals of a layer with gates, a row for every token, or None of another one."""
+        if not self.chain.layers[layer].gates:
+            return None
+        parts = [group.maps[layer][:, seeds].swapaxes(1, 2) for group in self.groups]
+        return np.concatenate([part.reshape(-1, part.shape[2]) for part in parts])
 
     def per_example(self, rows: Float[np.ndarray, "rows *columns"]) -> Float[np.ndarray, "examples *columns"]:
         """Sums over the tokens of every example, in the order in which the examples were given."""
@@ -154,7 +176,7 @@ class TokenInputs:
 
 
 def token_inputs(
-    inputs: ArrayLike | ReadAttention | Iterator[ReadAttention],
+    inputs: ArrayLike | ReadAttention | Iterable[ReadAttention],
     attention: Attention | None = None,
     *,
     layers: Layers | None = None,
@@ -163,20 +185,23 @@ def token_inputs(
     norm: str = "post",
     layout: str = "key_query",
     mask: ArrayLike | None = None,
+    gates: Sequence[ArrayLike] | None = None,
 ) -> TokenInputs:
     """The arguments of `attentioned_inputs`, for any number of paths: none is made.
+
+    Gates keep their precision, and overlaps of gates are computed in it: thousands of units are cheaper in single.
 
     A `Problem` with these inputs is solved as one along paths is. What needs single paths, as
     `head_scores` and `tempered_posterior`, takes `attentioned_inputs`.
 
     Args:
-        inputs, attention, layers, readout, scales, norm, layout, mask: as in `attentioned_inputs`.
+        inputs, attention, layers, readout, scales, norm, layout, mask, gates: as in `attentioned_inputs`.
 
     Raises:
         ValueError: as `attentioned_inputs`, but for the number of paths.
     """
     options: dict[str, Any] = {"layers": layers, "readout": readout, "scales": scales, "norm": norm}
-    parts = [_split(part) for part in given_parts(inputs, attention, layout=layout, mask=mask, **options)]
+    parts = [_split(part) for part in given_parts(inputs, attention, gates, layout=layout, mask=mask, **options)]
     return _grouped(parts[0][0], [example for _, examples in parts for example in examples])
 
 
@@ -189,7 +214,9 @@ def _split(given: Given) -> tuple[Chain, list[_Example]]:
     tokens, examples = np.asarray(given.inputs, float), []
     for number, counted in enumerate(mask):
         places = np.flatnonzero(counted)
-        cut = tuple(layer[number][:, places[:, None], places] for layer in maps)
+        cut = tuple(
+            layer[number][:, places] if layer.ndim == 3 else layer[number][:, places[:, None], places] for layer in maps
+        )
         examples.append(_Example(tokens[number, places], np.asarray(given.weights[number], float)[places], cut))
     return given.chain, examples
 
@@ -209,8 +236,12 @@ def _grouped(chain: Chain, examples: list[_Example]) -> TokenInputs:
     return TokenInputs(chain, tuple(groups), tokens, weights, order, starts)
 
 
-def _seed_maps(layer, matrix, before, after, shape) -> Float[np.ndarray, "examples seeds tokens tokens"]:
-    """$B_s$ of a layer, at unit variances."""
+def _seed_maps(layer, matrix, before, after, shape) -> Float[np.ndarray, "examples seeds tokens *_tokens"]:
+    """$B_s$ of a layer, at unit variances, or their diagonals."""
+    if layer.gates:
+        diagonals = scaled_attended(layer, jnp.ones((shape[0], 1, shape[1])), matrix, before, after)[:, :, 0]
+        factors = np.diagonal(seed_factors(layer)).astype(matrix.dtype)
+        return factors[:, None] * np.asarray(diagonals, matrix.dtype)
     eye = jnp.broadcast_to(jnp.eye(shape[1]), (*shape, shape[1]))
     branches = np.swapaxes(np.asarray(scaled_attended(layer, eye, matrix, before, after), float), -1, -2)
     factors = seed_factors(layer)

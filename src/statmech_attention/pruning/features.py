@@ -49,7 +49,7 @@ def fitted_features(attentioned: AttentionedInputs, directions: int) -> Componen
         attentioned: of the training examples, in any precision.
         directions: $N_0$, the number of features.
     """
-    values = np.asarray(attentioned.values)
+    values = np.asarray(checks.instance("attentioned", attentioned, AttentionedInputs).values)
     examples, paths, width = values.shape
     directions = checks.whole("directions", directions, most=min(width, examples * paths - 1))
     mean = values.mean(axis=(0, 1), dtype=float)

@@ -1,4 +1,4 @@
-r"""What heads are worth to a network of infinite width, without paths: its kernel is linear in a gate of each head.
+r"""What heads and blocks are worth to a network of infinite width, without paths: its kernel is linear in their gates.
 
 A gate $g$ multiplies a head's term in (K3), $\sigma_l^2 H_l^{-1} \Omega_h G \Omega_h^\top$. So
 $K - \partial K / \partial g$ is the kernel without the head, exactly. One pass down gives $G_{l+1}$, one up
@@ -6,20 +6,31 @@ the adjoint of $K_{\mu\nu}$, $O_1 = \sigma_0^2 N_0^{-1} x_{\mu t} \cdot x_{\nu s
 $O_{l+1} = \sigma_l^2 \sum_s B_s^\top O_l B_s$, and
 
     dK_{mu nu} / dg = sigma_l^2 sum_ts (B_h G_{l+1} B_h^T)[mu t, nu s]  O_l[mu t, nu s].
+
+A feed-forward block's term is $\sigma_l^2 \Gamma \circ G_{l+1}$, a unit's the part of it with its own gates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.pruning.heads import head_indices
 from statmech_attention.theory.kernels.of_paths import check_semi_definite
-from statmech_attention.theory.kernels.of_tokens import check_alike, infinite_width, layer_step, mapped, transposed
+from statmech_attention.theory.kernels.of_tokens import (
+    check_alike,
+    infinite_width,
+    layer_step,
+    mapped,
+    stepped,
+    transposed,
+)
 from statmech_attention.theory.kernels.regression import Regression
 
 _NOISE = np.geomspace(1e-4, 1e2, 121)  # T over the kernel's mean
@@ -35,12 +46,14 @@ class KernelWorth(NamedTuple):
         losses: $\ln p(Y)$ with all heads minus that without the head, by a regression of its own.
         scale: factor of the kernel at which the evidence of all heads is largest.
         temperature: $T$, where it is.
+        heads: layer and number of every head, both from 0, if the layers were given.
     """
 
     slopes: Float[np.ndarray, " heads"]
     losses: Float[np.ndarray, " heads"]
     scale: float
     temperature: float
+    heads: Int[np.ndarray, "heads 2"] | None = None
 
 
 def head_kernels(
@@ -53,27 +66,96 @@ def head_kernels(
         variance: as in `kernel`.
 
     Raises:
-        ValueError: layers whose value matrices are not one for every head.
+        ValueError: layers whose value matrices are not one for every head, or no head.
     """
-    chain = inputs.chain
-    check_alike(inputs, others, "others")
+    chain = checks.instance("inputs", inputs, TokenInputs).chain
     if any(layer.heads not in (0, layer.value_matrices) for layer in chain.layers):
         raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
-    known = variances(variance, len(chain.layers))
+    slopes: list = []
+    for place, gram, adjoint, one in _levels(inputs, others, variance):
+        layer = chain.layers[place]
+        if layer.heads:
+            slopes.extend(one * _head_terms(inputs, others, place, slice(int(layer.keeps), None), gram, adjoint))
+    return np.stack(_some(slopes, inputs, "a layer with heads"))
+
+
+def block_kernels(
+    inputs: TokenInputs, others: TokenInputs, *, variance: ArrayLike | Sequence[ArrayLike] = 1.0
+) -> Float[np.ndarray, "blocks examples others"]:
+    r"""$\partial K_{\mu\nu} / \partial g$ of all blocks of `Gated` units, from the first layer up, at infinite width.
+
+    A gate multiplies $\sigma_l^2 \Gamma \circ G_{l+1}$, so that $K - \partial K / \partial g$ is the kernel without the
+    block, exactly. `kernel_worth` takes them in the place of heads.
+
+    Args:
+        inputs, others: from `token_inputs`, of the same chain.
+        variance: as in `kernel`.
+
+    Raises:
+        ValueError: no layer with gates.
+    """
+    slopes = [
+        one * others.per_example(inputs.per_example(stepped(inputs, others, place, slice(1, None), gram) * adjoint).T).T
+        for place, gram, adjoint, one in _levels(inputs, others, variance)
+        if inputs.chain.layers[place].gates
+    ]
+    return np.stack(_some(slopes, inputs, "a Gated layer"))
+
+
+def unit_slopes(
+    inputs: TokenInputs,
+    labels: ArrayLike,
+    *,
+    variance: ArrayLike | Sequence[ArrayLike] = 1.0,
+    temperature: float | None = None,
+) -> list[Float[np.ndarray, " units"]]:
+    r"""$\partial \ln p(Y) / \partial g$ in a gate of every unit of every block, from the first layer up.
+
+    With $W = \partial \ln p / \partial K$, spread over the tokens,
+    $\sigma_l^2 M^{-1}\, g_m^\top (W \circ O_l \circ G_{l+1})\, g_m$. One matrix for all units of a block.
+
+    Args:
+        inputs: from `token_inputs`.
+        labels, temperature: as in `kernel_worth`.
+        variance: as in `kernel`.
+
+    Raises:
+        ValueError: no layer with gates.
+    """
+    known = variances(variance, len(inputs.chain.layers))
+    kernel = known[-1] * infinite_width(inputs, inputs, known)
+    targets, scale, temperature = _fitted(kernel, labels, temperature)
+    pull = 0.5 * scale * _pull(Regression.of(scale * kernel, temperature, targets), targets)
+    pull = inputs.spread(inputs.spread(pull).T).T
+    slopes = []
+    for place, gram, adjoint, one in _levels(inputs, inputs, variance):
+        gates = inputs.diagonals(place, slice(1, None))
+        if gates is not None:
+            felt = (pull * adjoint * gram).astype(gates.dtype)
+            slopes.append(one * np.einsum("rm,rm->m", gates, felt @ gates).astype(float))
+    return _some(slopes, inputs, "a Gated layer")
+
+
+def _some(slopes: list, inputs: TokenInputs, wanted: str) -> list:
+    if not slopes:
+        raise ValueError(f"inputs: wanted {wanted}, got {inputs.layers}.")
+    return slopes
+
+
+def _levels(inputs: TokenInputs, others: TokenInputs, variance) -> Iterator[tuple]:
+    """Of every layer from the first: its number, $G$ above it, the adjoint $O$ below it, and its variance."""
+    check_alike(checks.instance("inputs", inputs, TokenInputs), others, "others")
+    known, sizes = variances(variance, len(inputs.chain.layers)), (len(inputs.tokens), len(others.tokens))
+    checks.memory("inputs", *sizes, len(known) + 1, "A row is a token of a text: take fewer or shorter texts.")
     grams: list = []
     infinite_width(inputs, others, known, lambda layer, gram, _: grams.append(gram))
     adjoint = known[0] * known[-1] * (inputs.tokens @ others.tokens.T) / inputs.tokens.shape[1]
     up, beside = transposed(inputs), transposed(others)
-    slopes: list = []
     grams.pop()
-    for place, layer in enumerate(chain.layers):
-        gram, first = grams.pop(), int(layer.keeps)
-        if layer.heads:
-            terms = _head_terms(inputs, others, place, slice(first, None), gram, adjoint)
-            slopes.extend(known[1 + place] * terms)
+    for place in range(len(inputs.chain.layers)):
+        yield place, grams.pop(), adjoint, known[1 + place]
         if grams:
             adjoint, _ = layer_step(up, beside, place, adjoint, known[1 + place])
-    return np.stack(slopes)
 
 
 def _head_terms(rows, others, place: int, seeds: slice, gram, adjoint) -> Float[np.ndarray, "heads examples others"]:
@@ -102,32 +184,48 @@ def kernel_worth(
     labels: ArrayLike,
     *,
     temperature: float | None = None,
+    layers: Layers | None = None,
 ) -> KernelWorth:
     r"""Derivative of $\ln p(Y)$ in the gate of every head, and what is lost without the head.
 
     Args:
         kernel: $K$ of infinite width, from `kernel`; of one of several outputs.
-        heads: from `head_kernels`, with the same variance.
+        heads: from `head_kernels`, or of blocks from `block_kernels`, with the same variance.
         labels: $Y$, `(examples,)` or `(examples, outputs)`.
         temperature: $T$; by default scale and temperature are those of the largest evidence. At
             another scale most of a head's worth is that it makes the kernel larger.
+        layers: of the inputs, such as `inputs.layers`, to have the heads' layers in the result.
     """
     kernel, heads = _checked_kernels(kernel, heads)
+    targets, scale, temperature = _fitted(kernel, labels, temperature)
+    whole = Regression.of(scale * kernel, temperature, targets)
+    slopes = 0.5 * scale * np.einsum("hpq,pq->h", heads, _pull(whole, targets))
+    without = [float(Regression.of(scale * (kernel - head), temperature, targets).nats) for head in heads]
+    numbers = None if layers is None else head_indices(layers=layers)
+    if numbers is not None:
+        checks.same("layers", "layers", len(numbers), "heads", len(heads))
+    return KernelWorth(slopes, 0.5 * (np.array(without) - float(whole.nats)), scale, temperature, numbers)
+
+
+def _fitted(kernel, labels, temperature):
+    """Labels, `(examples, outputs)`, with scale and temperature."""
     if temperature is not None:
         temperature = checks.positive("temperature", temperature)
     targets = np.asarray(checks.labels(labels, len(kernel), axes=np.shape(labels)[1:]), float).reshape(len(kernel), -1)
-    scale, temperature = scale_and_temperature(kernel, targets, temperature)
-    whole = Regression.of(scale * kernel, temperature, targets)
-    solved, inverse = np.asarray(whole.solve(targets)), np.asarray(whole.solve(np.eye(len(kernel))))
-    slopes = 0.5 * scale * np.einsum("hpq,pq->h", heads, solved @ solved.T - targets.shape[1] * inverse)
-    without = [float(Regression.of(scale * (kernel - head), temperature, targets).nats) for head in heads]
-    return KernelWorth(slopes, 0.5 * (np.array(without) - float(whole.nats)), scale, temperature)
+    return targets, *scale_and_temperature(kernel, targets, temperature)
+
+
+def _pull(whole: Regression, targets) -> Float[np.ndarray, "examples examples"]:
+    """Twice the derivative of the log evidence in the kernel."""
+    solved, inverse = np.asarray(whole.solve(targets)), np.asarray(whole.solve(np.eye(len(targets))))
+    return solved @ solved.T - targets.shape[1] * inverse
 
 
 def _checked_kernels(kernel, heads):
     """Validate a kernel and its derivatives in the gates of heads."""
     kernel = np.asarray(checks.array("kernel", kernel, "examples examples", double=True))
-    heads = np.asarray(checks.array("heads", heads, "heads examples examples", double=True)) if len(heads) else heads
+    if len(checks.several("heads", heads)):
+        heads = np.asarray(checks.array("heads", heads, "heads examples examples", double=True))
     for name, shape in (("kernel", kernel.shape), ("heads", np.shape(heads)[1:])):
         if shape != 2 * (len(kernel),):
             raise ValueError(f"{name}: wanted {len(kernel)} x {len(kernel)} examples, got {shape}.")

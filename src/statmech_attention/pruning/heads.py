@@ -31,7 +31,7 @@ def head_indices(*, layers: Layers) -> Int[np.ndarray, "heads 2"]:
 
 def heads_by_layer(kept, layers: Layers) -> tuple[tuple[int, ...], ...]:
     """Heads of every layer, given so, or by numbers counted through the network."""
-    if len(kept) and np.ndim(kept[0]):
+    if len(checks.several("kept", kept, "heads")) and np.ndim(kept[0]) == 1:
         return tuple(tuple(map(int, heads)) for heads in kept)
     layers = Chain.of(layers)
     numbers = checks.indices("kept", kept, sum(layers.heads), what="heads, counted through all layers,")
@@ -46,24 +46,29 @@ def kept_heads(removed, *, layers: Layers) -> tuple[tuple[int, ...], ...]:
     return heads_by_layer(np.setdiff1d(np.arange(count), numbers), layers)
 
 
-def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " removals"]:
+def removal_order(scores: ArrayLike, *, layers: Layers, groups: int = 1) -> Int[np.ndarray, " removals"]:
     """Order of removal by increasing score, the first of equal scores first, but no layer's last head.
 
     Args:
         scores: `(all heads,)`.
         layers: number of heads in every layer.
+        groups: heads side by side that go together, by the sum of their scores, as where they share keys and
+            values.
 
     Returns:
-        Numbers of heads: all but one of every layer, and all of a layer with a skip.
+        Numbers of heads: all but one, or one group, of every layer, and all of a layer with a skip.
     """
     layers = Chain.of(layers)
     scores = np.asarray(checks.array("scores", scores, "heads"))
     checks.same("scores", "scores", len(scores), "the network's heads", sum(layers.heads))
-    layer, left, order = head_indices(layers=layers)[:, 0], list(layers.heads), []
-    for number in np.argsort(scores, kind="stable"):
-        if left[layer[number]] > layers.layers[layer[number]].fewest:
-            left[layer[number]] -= 1
-            order.append(number)
+    groups = checks.whole("groups", groups)
+    if any(count % groups for count in layers.heads):
+        raise ValueError(f"groups: wanted a divisor of the heads of every layer, {layers.heads}, got {groups}.")
+    layer, left, order = head_indices(layers=layers)[::groups, 0], list(layers.heads), list[int]()
+    for number in np.argsort(scores.reshape(-1, groups).sum(axis=1), kind="stable"):
+        if left[layer[number]] - groups >= layers.layers[layer[number]].fewest:
+            left[layer[number]] -= groups
+            order.extend(range(number * groups, (number + 1) * groups))
     return np.array(order, int)
 
 
@@ -100,6 +105,7 @@ def keep_heads(network, kept, *, layers: Layers | None = None):
         keys = None if network.keys is None else _taken(network.keys, left)
         bias = None if network.bias is None else _taken(network.bias, left)
         return replace(network, queries=_taken(network.queries, left), keys=keys, bias=bias)
+    checks.same("network", "the matrices", len(checks.several("network", network)), "the layers with heads", len(left))
     return type(network)(_taken(network, left, axis=1))
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from statmech_attention import checks
 from statmech_attention.model import TokenInputs
 from statmech_attention.pruning.fits import Fit, along_paths, at_infinite_width, on_tokens
-from statmech_attention.pruning.heads import removal_order
+from statmech_attention.pruning.heads import head_indices, removal_order
 from statmech_attention.theory import Problem
 from statmech_attention.theory.kernels.regression import Estimate, hit
 from statmech_attention.theory.problem import need_examples, need_problem
@@ -30,6 +30,7 @@ class SelectedHeads(NamedTuple):
         majority: share of the largest class, the accuracy of a constant guess.
         kept_in_folds: share of the folds in which each head was kept, `(all heads,)`.
         temperature: $T$ at which the scores were computed.
+        heads: layer and number of every head, both from 0; those of the heads kept are `heads[kept]`.
     """
 
     kept: Int[np.ndarray, " kept"]
@@ -40,6 +41,7 @@ class SelectedHeads(NamedTuple):
     majority: float
     kept_in_folds: Float[np.ndarray, " heads"]
     temperature: float
+    heads: Int[np.ndarray, "heads 2"]
 
 
 def select_heads(
@@ -50,6 +52,7 @@ def select_heads(
     folds: int = 4,
     seed: int = 0,
     definition: str | None = None,
+    groups: int = 1,
 ) -> SelectedHeads:
     r"""Select the heads that count most in the order parameter of a network on this attention.
 
@@ -78,6 +81,8 @@ def select_heads(
         definition: of the score. With paths as in `head_scores`, but by default "both": where values
             are learned again, it is the one that was tried (the book's page on the encoder). Everywhere
             "derivative", the default on tokens, or "removal", the evidence lost without the head.
+        groups: heads side by side that are kept together, by the sum of their scores: under grouped queries
+            those that share keys and values, so that they can be cut out of the matrices.
 
     Raises:
         ValueError: labels of one class.
@@ -98,7 +103,7 @@ def select_heads(
     for fold in range(folds):
         train, test = np.flatnonzero(place != fold), np.flatnonzero(place == fold)
         whole = fit(train)
-        kept = _kept(whole.scores(), keep, problem.layers)
+        kept = _kept(whole.scores(), keep, problem.layers, groups)
         outputs[0, test] = fit(train, kept).outputs(test)
         outputs[1, test] = whole.outputs(test)
         times[kept] += 1 / folds
@@ -106,28 +111,31 @@ def select_heads(
     few, every, apart = map(_mean, (*hits, hits[0] - hits[1]))
     whole = fit(np.arange(len(classes)))
     scores = whole.scores()
-    kept = _kept(scores, keep, problem.layers)
+    kept = _kept(scores, keep, problem.layers, groups)
     scores = scores / (np.abs(scores).max() or 1.0)
     majority = float(np.bincount(classes).max() / len(classes))
-    return SelectedHeads(kept, scores, few, every, apart, majority, times, whole.temperature)
+    numbers = head_indices(layers=problem.layers)
+    return SelectedHeads(kept, scores, few, every, apart, majority, times, whole.temperature, numbers)
 
 
 def _fit(problem: Problem, tokens: bool, components: int | None, definition: str | None) -> Fit:
     """How networks are fitted and heads scored."""
     if not tokens:
         components = 64 if components is None else checks.whole("components", components)
-        return along_paths(problem, components, definition or "both")
+        return along_paths(problem, components, "both" if definition is None else definition)
     if components is not None:
         raise ValueError("components: wanted along paths alone, where features are principal components. Leave it out.")
     finite = problem.width is not None and np.isfinite(float(problem.architecture.unit))
-    return (on_tokens if finite else at_infinite_width)(problem, definition or "derivative")
+    return (on_tokens if finite else at_infinite_width)(problem, "derivative" if definition is None else definition)
 
 
-def _kept(scores, keep: int, layers) -> Int[np.ndarray, " kept"]:
+def _kept(scores, keep: int, layers, groups: int) -> Int[np.ndarray, " kept"]:
     """The numbers of the heads with the highest scores, but at least as many of every layer as it needs."""
-    order = removal_order(scores, layers=layers)
+    order = removal_order(scores, layers=layers, groups=groups)
     if keep < len(scores) - len(order):
         raise ValueError(f"keep: wanted at least {len(scores) - len(order)} heads, one of every layer, got {keep}.")
+    if (len(scores) - keep) % groups:
+        raise ValueError(f"keep: wanted whole groups of {groups} heads, got {keep}.")
     kept = np.setdiff1d(np.arange(len(scores)), order[: len(scores) - keep])
     return kept[np.argsort(-scores[kept], kind="stable")]
 

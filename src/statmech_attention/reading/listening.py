@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 
-import numpy as np
-
 # Functions of PyTorch that multiply by a matrix, or norm: the first tensor that they take is heard.
 _PRODUCTS = {"linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "conv1d"}
 _NORMS = {"layer_norm", "rms_norm", "group_norm"}
@@ -148,10 +146,3 @@ def places(run: Run, matrices) -> list[tuple[str, int] | None]:
         for tensor in tensors:
             returned.setdefault(tensor.untyped_storage().data_ptr(), place)
     return [returned.get(matrix.untyped_storage().data_ptr()) for matrix in matrices]
-
-
-def tensors(torch, given: dict) -> dict:
-    """Arguments of a model with tensors for lists and arrays."""
-    return {
-        name: torch.as_tensor(value) if type(value) in (list, np.ndarray) else value for name, value in given.items()
-    }

@@ -1,7 +1,5 @@
 """Attention read off a network of `torch.nn.MultiheadAttention`; PyTorch is not imported here."""
 
-import copy
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -11,7 +9,9 @@ import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
-from statmech_attention.reading.listening import tensors
+from statmech_attention.reading.alone import check_alike, of_one, shortest
+from statmech_attention.reading.as_given import check_there, copied, loaded, tensors
+from statmech_attention.reading.gates import read_gates
 from statmech_attention.reading.trials import (
     ELSE,
     TOLERANCE,
@@ -30,7 +30,7 @@ _ARGUMENTS = ["query", "key", "value", "key_padding_mask", "need_weights", "attn
 
 
 def attention_from_torch(
-    model: Any, inputs: Any, *, layers: Sequence[int] | None = None, test: bool = True, **options
+    model: Any, inputs: Any, *, layers: Sequence[int] | None = None, test: bool = True, gates: bool = False, **options
 ) -> ReadAttention:
     """Read the attention of a PyTorch network made of `torch.nn.MultiheadAttention`, in evaluation mode.
 
@@ -48,16 +48,18 @@ def attention_from_torch(
             sum over heads with fixed matrices; and each token that enters a wanted attention depends on the
             same token of the one before alone. They cost three forward passes and three backward ones, in
             double precision.
+        gates: whether to read the gates of the feed-forward blocks, too, see `reading.gates`.
         options: other arguments of the model, such as `src_key_padding_mask` or `key_padding_mask`.
 
     Raises:
         ValueError: no such network, an attention that is no such sum, or attentions wanted that are no chain:
             each has to act on one sequence, and, token by token, on the output of the one before.
     """
-    torch = sys.modules.get("torch")
+    torch = loaded()
     if torch is None or not isinstance(model, torch.nn.Module):
         raise ValueError(f"model: wanted a torch.nn.Module, got {type(model).__name__}.")
-    model = copy.deepcopy(model).eval().requires_grad_(False)
+    check_there(model)
+    model = copied(torch, model).eval().requires_grad_(False)
     calls, entered = _listened(torch, model, inputs, options)
     count = len(calls)
     if not calls:
@@ -74,8 +76,47 @@ def attention_from_torch(
         _check_links(torch, model, inputs, options, chosen, bool(entered))
     tokens = (entered or [calls[0].value])[0]
     tokens = tokens if calls[0].batch_first else tokens.transpose(0, 1)
-    matrices = keys_first(call.matrix for call in wanted)
-    return ReadAttention(in_numpy(tokens), matrices, _padding(calls, wanted))
+    matrices, padding = keys_first(call.matrix for call in wanted), _padding(calls, wanted)
+    _check_alone(torch, model, inputs, options, chosen, [tokens, *(call.matrix for call in wanted)], padding)
+    read = ReadAttention(in_numpy(tokens), matrices, padding)
+    if not gates:
+        return read
+    own = torch.as_tensor(inputs).to(tokens.device)
+    own = own.to(tokens.dtype) if own.is_floating_point() else own
+    found = read_gates(torch, model, {"0": own} | tensors(torch, options), count, test)
+    first = calls[0].batch_first
+    return read._replace(gates=tuple(found[layer] if first else found[layer].swapaxes(0, 1) for layer in chosen))
+
+
+def _check_alone(torch, model, inputs, options, chosen, batch: list, mask) -> None:
+    """Raise ValueError if an example is read otherwise than alone; not where it is unclear which axis is which."""
+    shape, batch_first = tuple(batch[0].shape[:2]), _batch_first(model)
+    one = shortest(np.ones(shape, bool) if mask is None else mask)
+    if one is None or shape[0] == shape[1] or any(matrix.shape[::3] != shape for matrix in batch[1:]):
+        return
+    try:
+        given = {name: _of_one(value, *one, shape) for name, value in tensors(torch, options).items()}
+        inputs = torch.as_tensor(inputs)
+        turned = not batch_first and tuple(inputs.shape[:2]) == shape[::-1]
+        own = of_one(inputs.transpose(0, 1) if turned else inputs, *one, shape)
+        calls, entered = _listened(torch, model, own.transpose(0, 1) if turned else own, given)
+    except (RuntimeError, IndexError, TypeError):  # arguments of shapes of their own
+        return
+    tokens = (entered or [calls[0].value])[0]
+    alone = [tokens if calls[0].batch_first else tokens.transpose(0, 1), *(calls[layer].matrix for layer in chosen)]
+    check_alike(*one, batch, alone, named="position_ids" in options)
+
+
+def _batch_first(model) -> bool:
+    return all(getattr(module, "batch_first", True) for module in model.modules())
+
+
+def _of_one(value, example: int, places, shape: tuple[int, int]):
+    """An option for one example; masks of queries and keys are of all examples, or of examples and heads."""
+    square = getattr(value, "ndim", 0) > 1 and tuple(value.shape[-2:]) == 2 * shape[1:]
+    if square and value.ndim == 3:
+        value = value.unflatten(0, (shape[0], -1))[example]
+    return value[..., places, :][..., places] if square else of_one(value, example, places, shape)
 
 
 def _padding(calls: list, wanted: list) -> np.ndarray | None:

@@ -1,6 +1,6 @@
 """Attention read off a model of Hugging Face's transformers, by what the model does; it is not imported here."""
 
-import sys
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,7 +8,10 @@ import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
-from statmech_attention.reading.listening import Run, places, tensors
+from statmech_attention.reading.alone import check_alike, of_one, shortest
+from statmech_attention.reading.as_given import check_there, eager, inner_model, loaded, tensors
+from statmech_attention.reading.gates import read_gates
+from statmech_attention.reading.listening import Run, places
 from statmech_attention.reading.trials import ELSE, TOLERANCE, Residuals, Trial, check_sum, in_double, rows_needed, said
 
 
@@ -18,6 +21,7 @@ def attention_from_transformers(
     layers: Sequence[int] | None = None,
     batch_size: int | None = None,
     test: bool = True,
+    gates: bool = False,
     **batch: Any,
 ) -> ReadAttention | Iterator[ReadAttention]:
     """Read the attention of an encoder, or of a decoder such as GPT-2, of Hugging Face's transformers.
@@ -26,26 +30,36 @@ def attention_from_transformers(
     no query attends in any layer.
 
     Args:
-        model: in evaluation mode, loaded with `attn_implementation="eager"`, since others do not
-            compute the matrices. The tokens are the output of its embedding layer.
+        model: in evaluation mode, alone or in a pipeline or SentenceTransformer. For the time of reading its
+            attention is "eager", since other kinds do not compute the matrices; a model that cannot change
+            to it has to be loaded so. The tokens are the output of its embedding layer.
         layers: indices of the layers wanted, all of them if None.
         batch_size: examples that go through the model at a time. The result is then an iterator
             for `attentioned_inputs`, which keeps of each batch only what is read out.
         test: whether what is wanted has to pass the three tests of `reading.read_residuals`. They cost
             three further forward passes and three backward ones of a copy in double precision, on the
-            first batch. Leave them out for a large model, or to take one that fails.
+            first batch. Leave them out for a large model, or to take one that fails. In each batch the text
+            with the most padding is compared with itself alone in any case.
+        gates: whether to read the gates of the feed-forward blocks, too, see `reading.gates`.
         batch: arguments of the model, as from its tokeniser: `input_ids`, `attention_mask`.
 
     Raises:
         ValueError: a model that returns no attention or is in training, whose attentions are no
-            chain of layers among the same tokens, or that fails a test.
+            chain of layers among the same tokens, or that fails a test; a batch in which a text is not
+            read as it is alone, as with padding on the left and positions that count it.
     """
-    _check_model(model, batch)
+    model = _checked(model, batch)
     examples = len(next(iter(batch.values())))
     size = examples if batch_size is None else checks.whole("batch_size", batch_size)
     several = {name for name, argument in batch.items() if hasattr(argument, "__len__") and len(argument) == examples}
     reads = (
-        _read(model, batch | {name: batch[name][start : start + size] for name in several}, layers, test and not start)
+        _with_gates(
+            model,
+            batch | {name: batch[name][start : start + size] for name in several},
+            layers,
+            test and not start,
+            gates,
+        )
         for start in range(0, examples, size)
     )
     return next(reads) if batch_size is None else reads
@@ -64,24 +78,45 @@ def read_residuals(model: Any, *, layers: Sequence[int] | None = None, **batch: 
     Args:
         model, layers, batch: as in `attention_from_transformers`.
     """
-    _check_model(model, batch)
-    result, where, chosen, mask = _run(model, batch, layers)
-    return _residuals(model, batch, result, where, chosen, layers is None, mask)
+    model = _checked(model, batch)
+    with eager(model):
+        result, where, chosen, mask = _run(model, batch, layers)
+        return _residuals(model, batch, result, where, chosen, layers is None, mask)
 
 
-def _check_model(model, batch: dict) -> None:
-    torch = sys.modules.get("torch")
+def _checked(model, batch: dict):
+    """The model of transformers in what was given."""
+    torch, given = loaded(), type(model).__name__
+    model = model if torch is None else inner_model(torch, model)
     if torch is None or not isinstance(model, torch.nn.Module) or not hasattr(model, "config") or not batch:
-        raise ValueError(f"model: wanted a model of transformers and its inputs, got {type(model).__name__}.")
+        raise ValueError(f"model: wanted a model of transformers and its inputs, as from its tokeniser, got {given}.")
     if any(module.training for module in model.modules()):
         raise ValueError("model: wanted all of it in evaluation, got layers in training. Call model.eval().")
+    check_there(model)
+    name, first = next(iter(batch.items()))
+    if not hasattr(first, "__len__") or not len(first):
+        raise ValueError(f"{name}: wanted at least one example, got {first!r:.40}.")
+    return model
+
+
+def _with_gates(model, batch: dict, layers, test: bool, gates: bool) -> ReadAttention:
+    read = _read(model, batch, layers, test)
+    if not gates:
+        return read
+    torch = loaded()
+    with eager(model):
+        result, _, chosen, _ = _run(model, batch, layers)
+    found = read_gates(torch, model, _asked(torch, model, batch), len(result.attentions), test)
+    return read._replace(gates=tuple(found[layer] for layer in chosen))
 
 
 def _read(model, batch: dict, layers, test: bool) -> ReadAttention:
-    result, where, chosen, mask = _run(model, batch, layers)
-    if test:
-        for residuals in reversed(_residuals(model, batch, result, where, chosen, layers is None, mask)):
-            _check_residuals(residuals)
+    with eager(model):
+        result, where, chosen, mask = _run(model, batch, layers)
+        if test:
+            for residuals in reversed(_residuals(model, batch, result, where, chosen, layers is None, mask)):
+                _check_residuals(residuals)
+        _check_alone(model, batch, result, chosen, mask)
     matrices = keys_first(result.attentions[layer] for layer in chosen)
     if mask is not None and mask.ndim == 2 and np.isin(mask, (0, 1)).all():
         return ReadAttention(in_numpy(result.hidden_states[0]), matrices, mask != 0)
@@ -90,9 +125,26 @@ def _read(model, batch: dict, layers, test: bool) -> ReadAttention:
     return ReadAttention(in_numpy(result.hidden_states[0]), matrices, None if mask is None and seen.all() else seen)
 
 
+def _check_alone(model, batch: dict, result, chosen, mask) -> None:
+    """Raise ValueError if the text with the most padding is read otherwise than alone."""
+    torch, shape = loaded(), tuple(result.hidden_states[0].shape[:2])
+    tokens = mask is not None and mask.shape == shape and np.isin(mask, (0, 1)).all()
+    one = shortest(mask != 0 if tokens else np.ones(shape, bool))
+    if one is None:
+        return
+    asked = {name: of_one(value, *one, shape) for name, value in _asked(torch, model, batch).items()}
+    try:
+        with torch.no_grad():
+            alone = model(**asked)
+    except (RuntimeError, IndexError):  # arguments of shapes of their own
+        return
+    pairs = ([each.hidden_states[0], *(each.attentions[layer] for layer in chosen)] for each in (result, alone))
+    check_alike(*one, *pairs, named="position_ids" in inspect.signature(model.forward).parameters)
+
+
 def _run(model, batch: dict, layers) -> tuple:
     """Run a model: what it returned, the places of its attentions, the numbers of those wanted, and the mask given."""
-    torch = sys.modules["torch"]
+    torch = loaded()
     with torch.no_grad(), Run(torch).listening(model) as run:
         result = model(**_asked(torch, model, batch))
     _check_found(model, result)
@@ -141,7 +193,7 @@ def _depth(model, place, depth: int) -> int | None:
 
 def _residuals(model, batch, result, where, chosen, whole: bool, mask) -> list[Residuals]:
     """The residuals of the attentions wanted, on the examples as often as a fit needs them."""
-    torch = sys.modules["torch"]
+    torch = loaded()
     if missing := [layer for layer in chosen if where[layer] is None]:
         got = f"none that returns those of attention {missing[0]}"
         raise ValueError(f"model: wanted modules that return the matrices of their attention, got {got}. {ELSE}")

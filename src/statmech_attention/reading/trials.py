@@ -4,12 +4,12 @@ No part is known by its name; what is tried is what the network does with random
 three further forward passes and three backward ones.
 """
 
-import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from statmech_attention.reading.as_given import copied, doubled_softmax
 from statmech_attention.reading.listening import Run
 
 # What rounding may leave: parts of many models compute in single precision, even in a model in double precision.
@@ -144,7 +144,7 @@ def scaled(torch, source, operand, counted: np.ndarray, channels: bool = False) 
 
 def by_itself(torch, module) -> float:
     """What is unexplained of the output of a MultiheadAttention on random tokens, with its weights and with others."""
-    module = copy.deepcopy(module).double()
+    module = copied(torch, module).double()
     random, shape = np.random.default_rng(2), (-(-rows_needed(module.num_heads) // 7), 7)
     shares = []
     for _ in range(2):
@@ -177,10 +177,11 @@ def said(share: float) -> str:
 def in_double(torch, model, ask: dict, run: Callable):
     """Return `run(model, ask)` for a copy of a model and its arguments in double precision, in single if that fails."""
     for cast in (torch.float64, torch.float32):
-        other = copy.deepcopy(model).to(cast).requires_grad_(True)  # so that the tokens have a gradient
+        other = copied(torch, model).to(cast).requires_grad_(True)  # so that the tokens have a gradient
         given = {name: value.to(cast) if _floating(torch, value) else value for name, value in ask.items()}
         try:
-            return run(other, given)
+            with doubled_softmax(torch):
+                return run(other, given)
         except RuntimeError:  # a part that does not work in double precision
             if cast is torch.float32:
                 raise

@@ -7,6 +7,7 @@ import xarray as xr
 from jax.typing import ArrayLike
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
+from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.kernels.regression import Estimate, Prediction
 
@@ -162,7 +163,7 @@ def _diagnosed(draws: xr.Dataset, warn: bool) -> xr.Dataset:
 
 
 def _values(draws) -> np.ndarray:
-    values = np.asarray(draws, float)
+    values = np.asarray(checks.several("draws", draws, "chains"), float)
     if values.ndim < 2 or values.shape[1] < 4:
         raise ValueError(f"draws: wanted (chain, draw, ..) with at least 4 draws per chain, got shape {values.shape}.")
     return values

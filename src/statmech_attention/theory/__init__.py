@@ -7,7 +7,9 @@ from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.expansion import FirstOrder, FirstOrderPrediction, first_order
 from statmech_attention.theory.functionals import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.hyperparameters import EvidenceMaximum, maximise_evidence
+from statmech_attention.theory.kernels.biases import bias_kernel
 from statmech_attention.theory.kernels.of_paths import head_scores
+from statmech_attention.theory.kernels.projected import ProjectedInputs, Projection, projection
 from statmech_attention.theory.kernels.regression import Prediction, Regression, accuracy
 from statmech_attention.theory.kernels.similarity import kernel
 from statmech_attention.theory.predictor import KernelRegression, kernel_regression
@@ -28,10 +30,13 @@ __all__ = [
     "Outcome",
     "Prediction",
     "Problem",
+    "ProjectedInputs",
+    "Projection",
     "Regression",
     "Solution",
     "WeightedLabels",
 ]
-__all__ += ["accuracy", "action", "criterion", "energy", "entropy", "first_order"]
+__all__ += ["accuracy", "action", "bias_kernel", "criterion", "energy", "entropy", "first_order"]
 __all__ += ["gp_order_parameters", "head_scores", "kernel"]
-__all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "solve", "solve_sweep"]
+__all__ += ["kernel_regression", "log_evidence", "maximise_evidence", "minima", "projection", "solve"]
+__all__ += ["solve_sweep"]

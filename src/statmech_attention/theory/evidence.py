@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.levels.levels import order_one
 from statmech_attention.theory.prepared import prepared
@@ -33,7 +34,8 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
 
     Source: Laplace's method, as in Tierney and Kadane (1986); (V4) is ours.
     """
-    problem = solution.problem
+    problem = checks.instance("solution", solution, Solution).problem
+    corrected = checks.flag("corrected", corrected)
     unit = jnp.asarray(problem.architecture.unit, float)
     finite = jnp.isfinite(unit)  # else nothing moves, and N (S - S_0) is P E
     nats = problem.examples * solution.energy

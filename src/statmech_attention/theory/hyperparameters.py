@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.on_tokens import followed
 from statmech_attention.theory.problem import Problem, need_problem
@@ -77,12 +76,13 @@ def maximise_evidence(
     from the last one, and the first from the lowest minimum. Where the action has a lower minimum
     at the end, the search goes on from there. On tokens directions are held during a search, and found
     anew at its end until the numbers stay. Only a local maximum is found: if in doubt, compare
-    starts, or a grid by `solve_sweep`.
+    starts, or a grid by `solve_sweep`. The first call compiles for some seconds; then a trial costs a saddle
+    point that is near the last one, and there are about thirty of them.
 
     Args:
         problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none,
-            and at its variances. It chooses $\sigma_0^2$, for the product, and along paths the variances of
-            layers beside a skip, $T$ between 1e-4 and 1e2, variances between 1e-4 and 1e4.
+            and at its variances, or at the end of their ranges. It chooses $\sigma_0^2$, for the product, and
+            along paths the variances of layers beside a skip, $T$ between 1e-4 and 1e2, variances between 1e-4 and 1e4.
         chosen: "temperature", "variance", or both, which is the default; the other stays as given.
         directions, settle, tolerance: as in `solve`.
         max_steps: steps of the search.
@@ -97,7 +97,7 @@ def maximise_evidence(
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
     problem = need_problem(problem, "width", tokens=True)
-    tokens = isinstance(problem.attentioned, TokenInputs)
+    tokens = not problem.along_paths
     free = (0,) if tokens else _free_variances(problem.architecture)
     problem, names, logs, bounds = searched(problem, chosen, free)
     fewer = problem if tokens else problem.reduce()
@@ -158,7 +158,7 @@ def searched(problem: Problem, chosen: str | Sequence[str], free: Sequence[int])
 
     Of the variances those in the `free` places can be chosen, by the names "variance[0]", ..
     """
-    kinds = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    kinds = (chosen,) if isinstance(chosen, str) else tuple(checks.several("chosen", chosen, "words"))
     if not kinds:
         raise ValueError('chosen: wanted "temperature", "variance" or both, got none. To choose nothing, use solve.')
     kinds = tuple(checks.choice("chosen", kind, tuple(RANGES)) for kind in kinds)
@@ -167,7 +167,8 @@ def searched(problem: Problem, chosen: str | Sequence[str], free: Sequence[int])
     if "variance" in kinds:
         numbers |= {f"variance[{place}]": problem.variance[place] for place in free}
     bounds = np.log([RANGES[name.partition("[")[0]] for name in numbers])
-    return problem, list(numbers), np.log(list(numbers.values())), bounds
+    logs = np.clip(np.log(list(numbers.values())), *bounds.T)
+    return at_logs(problem, list(numbers), logs), list(numbers), logs, bounds
 
 
 def at_logs(problem: Problem, names: Sequence[str], logs) -> Problem:

@@ -9,6 +9,10 @@ import numpy as np
 from statmech_attention import checks
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.minimum import minimise
+from statmech_attention.theory.kernels.of_tokens import infinite_width
+from statmech_attention.theory.kernels.projected import ProjectedInputs, gated, kernel_of_components, projection
+from statmech_attention.theory.kernels.regression import left_out_means
+from statmech_attention.theory.levels.components import columns_of, features_of_components, ranked_components
 from statmech_attention.theory.levels.features import FeatureLevels, carried
 from statmech_attention.theory.levels.ranking import Features, Ranked, no_features, ranked_features
 from statmech_attention.theory.prepared import action_of_features
@@ -16,9 +20,12 @@ from statmech_attention.theory.problem import Problem, inputs_of, warn_of_labels
 from statmech_attention.theory.solution import Directions, Solution, solution_of
 from statmech_attention.theory.starts import NARROWER
 
+PAIRED = 3000  # rows up to which all pairs are kept: seven matrices of a level each have 72 MB then
+_COMPONENTS = (32, 64, 128, 256)  # of the projections that are tried beyond
 _FEWEST = 16  # features of every level at first
 _MOST, _SETTLE = 128, 0.02  # what `solve` takes if nothing is asked for
 _NOTHING = 1e-9  # of what labels feel: nothing is left out
+_UNITS = 128  # of a gated block
 _LOWER = 1e-6  # of the action, by which another minimum is lower
 
 
@@ -28,13 +35,17 @@ def solved_on_tokens(
     """The minimum on the branch of the prior, of `start`, or of a much narrower network."""
     most = checks.whole("directions", _MOST if directions is None else directions)
     settle = _SETTLE if settle is None else checks.not_negative("settle", settle)
+    if not problem.projected and len(inputs_of(problem).weights) > PAIRED and not gated(problem.attentioned.chain):
+        same = {"tolerance": tolerance, "max_steps": max_steps, "narrow": narrow}
+        return _through_projection(problem, start, directions=most, settle=settle, **same)
     known, options = _start(problem, start), (tolerance, max_steps)
     if not checks.concrete(problem.temperature, problem.labels, *problem.width, *problem.variance):
         return _held(problem, known, options)
     if not np.isfinite(float(problem.architecture.unit)):  # no layer and no head moves
-        ranked = no_features(inputs_of(problem), problem.architecture.variances)
+        ranked = _without_features(problem)
         directions = Directions(ranked, ranked.first(1, inputs_of(problem)), 0, 0.0, True)
         return _lowest(problem, directions, [None], options)
+    _check_size(problem)
     known = known if known is not None and known.directions.count else None
     ranked = _ranked(problem, most, known)
     warn_of_labels(problem, problem.variance[0] * problem.variance[-1] * float(np.trace(ranked.kernel)))
@@ -55,6 +66,41 @@ def solved_on_tokens(
         if whole or last.settled:
             break
     return last
+
+
+def _through_projection(problem: Problem, start, **known) -> Solution:
+    """The minimum of what a projection sees, with as many components as predictions of infinite width need."""
+    given = inputs_of(start.problem) if isinstance(start, Solution) else None
+    if isinstance(given, ProjectedInputs) and len(given) == len(inputs_of(problem)):
+        return solved_on_tokens(problem.replace(attentioned=given), start, **known)
+    limit, last = problem.replace(width=np.inf).width, None
+    for components in _COMPONENTS:
+        network = projection(inputs_of(problem), components, variance=problem.variance)
+        seen = problem.replace(attentioned=network(inputs_of(problem)))
+        there = solved_on_tokens(seen.replace(width=limit), **known)
+        change = np.inf if last is None else _change(last, there)
+        last, whole = there, inputs_of(seen).left_out < _NOTHING
+        if whole or change <= known["settle"]:
+            break
+    solution = solved_on_tokens(seen, **known)
+    change = 0.0 if whole else max(change, solution.directions.change)
+    settled = solution.directions.settled and change <= known["settle"]
+    return replace(solution, directions=replace(solution.directions, change=change, settled=settled))
+
+
+def _check_size(problem: Problem) -> None:
+    """Refuse what does not fit into memory, and so many units of a block that the maps between features do not."""
+    if problem.projected:
+        checks.memory("problem", len(problem.labels), len(problem.labels), 8, "Write problem.reduce() first.")
+    else:
+        rows, remedy = len(inputs_of(problem).weights), "A row is a token of a text: take fewer or shorter texts."
+        checks.memory("problem", rows, rows, 2 * len(problem.layers) + 5, remedy)
+    most = max(layer.gates for layer in problem.attentioned.chain.layers)
+    if most > _UNITS:
+        raise ValueError(
+            f"layers: wanted Gated layers of at most {_UNITS} units at a finite width, got {most}, each a map between "
+            "all directions. At infinite width any number fits: width=float('inf') and Gated(.., values=None)."
+        )
 
 
 def minima_on_tokens(problem: Problem, **options) -> list[Solution]:
@@ -99,7 +145,22 @@ def _ranked(problem: Problem, most: int, known: Solution | None) -> Ranked:
         if most <= ranked.asked or ranked.most < ranked.asked:
             return ranked
         labels, temperature = known.problem.labels, known.problem.temperature  # so that the first ones are the same
-    return ranked_features(inputs_of(problem), np.asarray(labels), float(temperature), variances, most)
+    found = inputs_of(problem), np.asarray(labels), float(temperature), variances, most
+    return ranked_components(*found, _missing(problem)) if problem.projected else ranked_features(*found)
+
+
+def _without_features(problem: Problem) -> Ranked:
+    """The kernel of infinite width."""
+    inputs = inputs_of(problem)
+    if problem.projected:
+        beyond = None if problem.count is None else (_missing(problem), float(inputs.own))
+        return no_features(inputs, np.asarray(kernel_of_components(inputs, inputs)), beyond)
+    return no_features(inputs, infinite_width(inputs, inputs, (1.0, *problem.architecture.variances[1:])))
+
+
+def _missing(problem: Problem) -> float:
+    """The number of examples without a row."""
+    return float(problem.examples - len(problem.labels))
 
 
 def _counts(ranked: Ranked, most: int, known: Solution | None) -> list[int]:
@@ -147,7 +208,7 @@ def _lowest(problem: Problem, directions: Directions, points: list, options: tup
 
 def _change(last: Solution, solution: Solution) -> float:
     """By how much left-out predictions differ, relative to their size, rms."""
-    before, after = last.left_out(), solution.left_out()
+    before, after = (left_out_means(one.regression, np.asarray(one.problem.labels)) for one in (last, solution))
     return float(np.sqrt(np.mean((after - before) ** 2) / np.mean(after**2)))
 
 
@@ -164,6 +225,17 @@ def _held(problem: Problem, known: Solution | None, options: tuple[float, int]) 
 def followed(known: Solution, problem: Problem, tolerance: float = 1e-8, max_steps: int = 200) -> Solution:
     """The minimum of the same inputs at other numbers, from a solution and in its directions."""
     return _held(problem, known, (tolerance, max_steps))
+
+
+def seen_anew(known: Solution, inputs: ProjectedInputs, tolerance: float = 1e-8, max_steps: int = 200) -> Solution:
+    """The minimum for other inputs of the same projection and labels, from a solution and in its features."""
+    directions = known.directions
+    columns = columns_of(directions.ranked, directions.features)
+    features = features_of_components(inputs, columns, directions.features)
+    ranked = replace(directions.ranked, kernel=np.asarray(kernel_of_components(inputs, inputs)))
+    problem = known.problem.unchecked(attentioned=inputs)
+    there = replace(directions, features=features, ranked=ranked)
+    return replace(_lowest(problem, there, [known.point], (tolerance, max_steps)), start="given")
 
 
 def _action(problem: Problem, features: Features) -> Action:

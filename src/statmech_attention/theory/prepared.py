@@ -51,11 +51,12 @@ def action_of_features(labels, temperature, architecture: Architecture, features
     energy = FeatureEnergy(
         labels=labels.reshape(-1),
         temperature=jnp.asarray(temperature, float),
-        count=jnp.asarray(labels.size, float),
+        count=jnp.asarray(labels.size + levels.outputs * (features.missing or (0.0,))[0], float),
         likelihood=likelihood,
         inputs=spread.reshape(-1, features.seen.shape[1], levels.rows),
         scale=jnp.asarray(architecture.variances[0], float),
         rest=jnp.asarray(features.rest),
+        missing=features.missing,
     )
     return Action.of(energy, architecture, levels)
 

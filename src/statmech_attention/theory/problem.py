@@ -1,5 +1,6 @@
 """The problem: labelled examples seen along attention paths, and the network that learns them."""
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.descent.labels import Labels
 from statmech_attention.theory.kernels.of_paths import kernel_scale
+from statmech_attention.theory.kernels.of_tokens import check_alike
+from statmech_attention.theory.kernels.projected import ProjectedInputs
 from statmech_attention.theory.kernels.rotations import padded, triangulated
 
 LARGEST_LABELS = 300.0  # |Y|^2 over tr(K + T): up to 90 renumbered heads never changed a solve, from 500 they did
@@ -50,7 +53,7 @@ class Problem:
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)`
-            with `layers`; or `TokenInputs`, whose paths are not counted.
+            with `layers`; or `TokenInputs` or `ProjectedInputs`, whose paths are not counted.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers
             for regression.
         width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, in which only
@@ -65,7 +68,7 @@ class Problem:
             one of your own, see `theory.descent.labels`. Its rows cannot be rotated, so that nothing is reduced.
     """
 
-    attentioned: AttentionedInputs  # or TokenInputs, which `need_problem` refuses where paths are needed
+    attentioned: AttentionedInputs  # or inputs without paths, which `need_problem` refuses where paths are needed
     labels: Float[Array, "..."]
     width: tuple[float, ...]  # None where it was left out, and so the temperature; `need_problem` refuses that
     temperature: float
@@ -75,7 +78,7 @@ class Problem:
 
     def __init__(
         self,
-        attentioned: AttentionedInputs | TokenInputs | ArrayLike,
+        attentioned: AttentionedInputs | TokenInputs | ProjectedInputs | ArrayLike,
         labels: ArrayLike,
         *,
         width: ArrayLike | Sequence[ArrayLike] | None = None,
@@ -85,16 +88,20 @@ class Problem:
         energy: Labels | None = None,
     ):
         inputs: Any = attentioned
-        if not isinstance(attentioned, TokenInputs):
+        if not isinstance(attentioned, (TokenInputs, ProjectedInputs)):
             inputs = as_attentioned("attentioned", attentioned, layers)
         elif layers is not None:
             raise ValueError(f"layers: the tokens already have layers {attentioned.layers}. Leave layers out.")
         labels = checks.labels(labels, len(inputs), axes=inputs.chain.readout.axes)
         architecture = Architecture.of(inputs.layers, 1.0 if width is None else width, variance)
+        if isinstance(inputs, ProjectedInputs):
+            inputs.projection.check_variances(architecture.variances)
         if temperature is not None:
             temperature = checks.positive("temperature", temperature)
         widths = None if width is None else architecture.widths
         numbers = {"width": widths, "temperature": temperature, "variance": architecture.variances, "count": None}
+        if energy is not None and not hasattr(energy, "checked"):
+            raise ValueError(f"energy: wanted WeightedLabels, LogisticLabels or one like them, got {energy!r:.40}.")
         numbers["energy"] = None if energy is None else energy.checked(labels)
         vars(self).update(attentioned=inputs, labels=labels, **numbers)
 
@@ -104,6 +111,16 @@ class Problem:
         if self.count is None:
             return self.labels.shape[-1 - len(self.attentioned.chain.readout.axes)]
         return int(self.count) if checks.concrete(self.count) and np.ndim(self.count) == 0 else self.count
+
+    @property
+    def along_paths(self) -> bool:
+        """True if paths are counted."""
+        return isinstance(self.attentioned, AttentionedInputs)
+
+    @property
+    def projected(self) -> bool:
+        """True if inputs are seen by a projected network."""
+        return isinstance(self.attentioned, ProjectedInputs)
 
     @property
     def layers(self) -> tuple:
@@ -131,10 +148,12 @@ class Problem:
     def reduce(self) -> "Problem":
         """The same problem with a row for every (path, feature) and output, if it has more.
 
+        Of a projected network a row for every (component, feature), and the mean of what is left out for all rows.
         Energies, order parameters, evidence, samples and predictions stay what they are but for
         rounding. Rows are mixtures of examples, and their labels are no classes any more.
         """
-        return self if need_problem(self).energy is not None else _sum(self)
+        need_problem(self, tokens=self.projected)
+        return self if self.energy is not None else _sum(self)
 
     def padded(self) -> "Problem":
         """The same problem with rows of zeros, which change nothing, up to one of few sizes.
@@ -154,14 +173,19 @@ class Problem:
         """
         if not isinstance(other, Problem):
             return NotImplemented
-        if need_problem(self).energy is not None or need_problem(other).energy is not None:
+        for problem in (self, other):
+            need_problem(problem, tokens=problem.projected)
+        if self.energy is not None or other.energy is not None:
             raise ValueError("energy: wanted noise of one variance in both problems, whose rows can be rotated.")
         for name in ("layers", *_NAMES[2:-1]):
             mine, theirs = getattr(self, name), getattr(other, name)
             if checks.concrete(*jax.tree.leaves((mine, theirs))) and mine != theirs:
                 raise ValueError(f"{name}: wanted the same in both problems, got {mine} and {theirs}.")
-        features, others = self.attentioned.values.shape[-1], other.attentioned.values.shape[-1]
-        checks.same("sum of problems", "features", features, "features", others)
+        if self.projected != other.projected:
+            raise ValueError("sum of problems: wanted both seen by the same projection, or none.")
+        checks.same("sum of problems", "features", self._features, "features", other._features)
+        if self.projected and not inputs_of(self).projection.agrees(inputs_of(other).projection):
+            raise ValueError("sum of problems: wanted both seen by the same projection, got two.")
         return _sum(self, other)
 
     def __radd__(self, other) -> "Problem":
@@ -170,10 +194,15 @@ class Problem:
 
     def __repr__(self) -> str:
         rows = "" if self.count is None else f" in {len(self.labels)} rows"
-        inputs: Any = self.attentioned
-        features = (inputs.tokens if isinstance(inputs, TokenInputs) else inputs.values).shape[-1]
-        what = f"layers={self.layers}, {self.examples} examples{rows} of {features} features"
+        what = f"layers={self.layers}, {self.examples} examples{rows} of {self._features} features"
         return f"Problem({what}, width={self.width}, temperature={self.temperature}, variance={self.variance})"
+
+    @property
+    def _features(self) -> int:
+        inputs: Any = self.attentioned
+        if self.projected:
+            return inputs.projection.features
+        return (inputs.values if self.along_paths else inputs.tokens).shape[-1]
 
     def __setstate__(self, state) -> None:
         checks.need_double("unpickling", np.zeros(()))  # else JAX has made float32 of all arrays
@@ -191,26 +220,52 @@ def _sum(*problems: Problem) -> Problem:
     """The problem of all their examples, with the layers and numbers of the first one."""
     first = problems[0]
     parts = [(problem.attentioned.values, problem.labels) for problem in problems]
-    paths, features = parts[0][0].shape[1:]
-    many = sum(len(labels) for _, labels in parts) > paths * features + first.attentioned.chain.outputs
+    shape = parts[0][0].shape[1:]
+    many = sum(len(labels) for _, labels in parts) > math.prod(shape) + first.attentioned.chain.outputs
     reduced = many and checks.concrete(*jax.tree.leaves(parts))
     if reduced:
-        inputs, outputs = np.split(triangulated(parts), [paths * features], axis=1)
-        values = jnp.asarray(inputs.reshape(-1, paths, features))
+        inputs, outputs = np.split(triangulated(parts), [math.prod(shape)], axis=1)
+        values = jnp.asarray(inputs.reshape(-1, *shape))
         labels = jnp.asarray(outputs.reshape(-1, *first.labels.shape[1:]))
     else:
         values, labels = (jnp.concatenate(each) for each in zip(*parts, strict=True))
-    whole = first.unchecked(attentioned=AttentionedInputs(values, first.layers), labels=labels)
-    if reduced or any(problem.count is not None for problem in problems):
+    mixed = reduced or any(problem.count is not None for problem in problems)
+    whole = first.unchecked(attentioned=_inputs_of_sum(problems, values, mixed), labels=labels)
+    if mixed:
         # 1.0, since a leaf of the pytree is differentiated like the temperature.
         return whole.unchecked(count=1.0 * sum(problem.examples for problem in problems))
     return whole
 
 
-def inputs_of(problem: Problem) -> TokenInputs:
-    """The tokens of a problem that has no paths."""
+def _inputs_of_sum(problems: Sequence[Problem], values, mixed: bool) -> Any:
+    """These rows as inputs; what a projection leaves out of mixed rows is its mean over the examples."""
+    first: Any = problems[0].attentioned
+    if isinstance(first, AttentionedInputs):
+        return AttentionedInputs(values, first.layers)
+    each: Any = [problem.attentioned for problem in problems]
+    if not mixed:
+        return ProjectedInputs(first.projection, values, jnp.concatenate([inputs.own for inputs in each]))
+    counts = np.array([float(problem.examples) for problem in problems])
+    means = jnp.stack([jnp.mean(inputs.rest) for inputs in each])
+    return ProjectedInputs(first.projection, values, counts @ means / counts.sum())
+
+
+def inputs_of(problem: Problem) -> Any:
+    """The inputs of a problem that has no paths."""
     inputs: Any = problem.attentioned
     return inputs
+
+
+def new_inputs(problem: Problem, test) -> Any:
+    """Test inputs of a problem without paths, checked; a projection sees them first."""
+    inputs = inputs_of(problem)
+    if not problem.projected:
+        check_alike(inputs, test, "test")
+        return test
+    test = test if isinstance(test, ProjectedInputs) else inputs.projection(test)
+    if not test.projection.agrees(inputs.projection):
+        raise ValueError("test: wanted inputs seen by the projection of the training inputs, got another.")
+    return test.single
 
 
 def need_problem(value, *numbers: str, tokens: bool = False) -> Problem:
@@ -218,7 +273,7 @@ def need_problem(value, *numbers: str, tokens: bool = False) -> Problem:
     if not isinstance(value, Problem):
         what = type(value).__name__
         raise ValueError(f"problem: wanted a Problem, got {what}. Write sma.Problem(attentioned, labels, width=..).")
-    if isinstance(value.attentioned, TokenInputs) and not tokens:
+    if isinstance(value.attentioned, (TokenInputs, ProjectedInputs)) and not tokens:
         raise ValueError(
             "attentioned: wanted attentioned_inputs for what needs single paths, got tokens. Make them from the same "
             "arguments."

@@ -5,6 +5,7 @@ gradients, or by exact Hessian-vector products where numbers are traced; all in 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,6 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.descent.labels import Labels
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.minimum import ActionMinimum, minimise
@@ -45,7 +45,9 @@ def solve(
     On `token_inputs` paths may be too many to count. There the order parameters of so many directions of
     every level are free, those that labels feel most, and the rest stays at its prior, see
     `theory.levels.ranking`. From 16 their number doubles until leave-one-out predictions settle. With as
-    many as a level has nothing is left out, and the result is that along all paths.
+    many as a level has nothing is left out, and the result is that along all paths. Beyond 3000 tokens of all
+    examples a `projection` takes the place of pairs of tokens. Its components double from 32 up to 256 until
+    predictions settle, too, and `problem` of the result has what it sees.
 
     Under `jax.jit`, `jax.vmap` and `jax.grad` write `throw=False` and look at `converged`: nothing
     can be raised there. Derivatives in inputs, labels, temperature, widths and variances come from
@@ -81,8 +83,9 @@ def solve(
     problem = problem if energy is None else problem.replace(energy=energy)
     check_options(tolerance, max_steps, method)
     checks.flag("throw", throw)
-    if isinstance(problem.attentioned, TokenInputs):
-        options = {"tolerance": tolerance, "max_steps": max_steps, "directions": directions, "settle": settle}
+    if not problem.along_paths:
+        options: dict[str, Any] = {"tolerance": tolerance, "max_steps": max_steps}
+        options |= {"directions": directions, "settle": settle}
         return checked(solved_on_tokens(problem, start, **options), throw)
     no_directions(directions=directions, settle=settle)
     warn_of_large_labels(problem)
@@ -125,12 +128,12 @@ def solve_sweep(
     problem = need_problem(problem, tokens=True)
     check_options(tolerance, max_steps, method)
     for name, numbers in (("widths", widths), ("temperatures", temperatures)):
-        if isinstance(numbers, (int, float)) or not len(numbers):
-            raise ValueError(f"{name}: wanted a list of at least one number, got {numbers!r}.")
+        if not len(checks.several(name, numbers, "at least one number")) or getattr(numbers, "ndim", 1) > 2:
+            raise ValueError(f"{name}: wanted a list of at least one number, got {numbers!r:.40}.")
     architectures = [Architecture.of(problem.layers, width, problem.variance) for width in widths]
     columns = jnp.array([checks.positive("temperatures", temperature) for temperature in temperatures], float)
     shared = None
-    if isinstance(problem.attentioned, TokenInputs):
+    if not problem.along_paths:
         options = {"tolerance": tolerance, "max_steps": max_steps, "directions": directions, "settle": settle}
         action, shared = sweep_on_tokens(problem, architectures, columns, **options)
         method = "gradients"

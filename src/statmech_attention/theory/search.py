@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention.layers.chains import Chain, order_parameters_on
-from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.descent.minimum import ActionMinimum, minimise
 from statmech_attention.theory.descent.trust_region import Outcome
 from statmech_attention.theory.levels.paths import PathLevels, full_rank, order_parameters, point_of
@@ -76,7 +75,7 @@ def minima(
     """
     problem = need_problem(problem, "width", "temperature", tokens=True)
     check_options(tolerance, max_steps, method)
-    if isinstance(problem.attentioned, TokenInputs):
+    if not problem.along_paths:
         options = {"tolerance": tolerance, "max_steps": max_steps, "directions": directions, "settle": settle}
         found = minima_on_tokens(problem, **options)
         raise_unless_converged(found[0])

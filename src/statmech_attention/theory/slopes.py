@@ -13,9 +13,11 @@ from statmech_attention.layers.chains import Chain
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.tokens import one_value_matrix_per_head
 from statmech_attention.theory.kernels.of_paths import path_heads
+from statmech_attention.theory.kernels.projected import ProjectedInputs
+from statmech_attention.theory.levels.components import columns_of, features_of_components
 from statmech_attention.theory.levels.ranking import Features
 from statmech_attention.theory.prepared import action_of_features, action_of_rows
-from statmech_attention.theory.problem import Problem
+from statmech_attention.theory.problem import Problem, inputs_of
 
 
 def slopes_along_paths(problem: Problem, point) -> dict[str, Any]:
@@ -34,6 +36,26 @@ def slopes_on_tokens(problem: Problem, point, features: Features) -> dict[str, A
         return _named(numbers, None)
     layers = zip(chain.heads, np.asarray(of_seeds)[::-1], strict=True)
     return _named(numbers, np.concatenate([of_layer[:heads] for heads, of_layer in layers]))
+
+
+def pull_on_components(solution) -> ProjectedInputs:
+    r"""Derivatives of $\ln p(Y)$ in what a projection sees, with point and features held."""
+    problem, point, features = solution.problem, solution.point, solution.directions.features
+    inputs, columns = inputs_of(problem).single, columns_of(solution.directions.ranked, features)
+    numbers = problem.labels, problem.temperature, problem.energy, problem.width, problem.variance
+    return _on_components(inputs, numbers, point, columns, features, inputs.chain)
+
+
+@quick_jit(static=("chain",))
+def _on_components(inputs: ProjectedInputs, numbers, point, columns, features: Features, chain: Chain):
+    labels, temperature, energy, *network = numbers
+    architecture = Architecture(chain, *network)
+
+    def nats(inputs):
+        seen = features_of_components(inputs, columns, features)
+        return -action_of_features(labels, temperature, architecture, seen, energy).half(point)
+
+    return jax.grad(nats)(inputs)
 
 
 def _numbers(problem: Problem) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.minimum import ActionMinimum
 from statmech_attention.theory.descent.trust_region import Outcome
-from statmech_attention.theory.kernels.of_tokens import check_alike
 from statmech_attention.theory.kernels.regression import Prediction, Regression, left_out_means
 from statmech_attention.theory.levels.new_tokens import output
 from statmech_attention.theory.levels.paths import least_entropy
@@ -24,7 +23,7 @@ from statmech_attention.theory.levels.ranking import Features, Ranked
 from statmech_attention.theory.levels.rows import attention_slopes, grams
 from statmech_attention.theory.predictor import kernel_regression
 from statmech_attention.theory.prepared import action_of_features, action_of_rows
-from statmech_attention.theory.problem import Problem, inputs_of
+from statmech_attention.theory.problem import Problem, inputs_of, new_inputs
 from statmech_attention.theory.slopes import slopes_along_paths, slopes_on_tokens
 
 _EXPLANATIONS = {
@@ -198,7 +197,9 @@ class Solution:
 
         With $R = (K + T)^{-1}$, $y_i - (R Y)_i / R_{ii}$; all outputs of an example together.
         """
-        return left_out_means(self._single("left_out").regression, np.asarray(self.problem.labels))
+        if self._single("left_out").problem.count is not None:
+            raise ValueError("left_out: wanted single examples, got reduced rows. Predict other examples.")
+        return left_out_means(self.regression, np.asarray(self.problem.labels))
 
     @property
     def regression(self) -> Regression:
@@ -222,12 +223,14 @@ class Solution:
         layer from the first: $g$ multiplies the head's term in the mean of $U^{(l)}$ given the layer above,
         (K3) on tokens. At the minimum the coordinates need no derivative. On tokens the features are held
         fixed, and what they leave out does not follow $\sigma_1^2 .. \sigma_L^2$ and gates. Gates belong to
-        value matrices: layers whose heads share them have none.
+        value matrices: layers whose heads share them have none, nor has a projection, see `head_worth`.
         """
         problem = self._single("slopes").problem
         if self.directions is None:
             return slopes_along_paths(problem, self.point)
         slopes = slopes_on_tokens(problem, self.point, self.directions.features)
+        if problem.projected:
+            slopes.pop("gates", None)
         if not self.directions.count:  # what is left out, all of the kernel, does not follow these
             variance = slopes["variance"]
             slopes = slopes | {"variance": np.array([variance[0], *np.full(len(variance) - 2, np.nan), variance[-1]])}
@@ -245,7 +248,7 @@ class Solution:
         Returns:
             One array `(examples, heads, keys, queries)` per layer, the first layer's first.
         """
-        directions = self._on_tokens("attention_slopes")
+        directions = self._with_rows("attention_slopes")
         return attention_slopes(inputs_of(self.problem), directions.ranked, self.landscape, self.point)
 
     def gram(self, level: int) -> Float[np.ndarray, "rows rows"]:
@@ -253,12 +256,14 @@ class Solution:
 
         Examples are padded to the longest. With all directions this is exact.
         """
-        directions, layers = self._on_tokens("gram"), len(self.problem.layers)
+        directions, layers = self._with_rows("gram"), len(self.problem.layers)
         return grams(inputs_of(self.problem), directions.ranked, self.landscape, self.point)[layers + 1 - level]
 
-    def _on_tokens(self, what: str) -> Directions:
+    def _with_rows(self, what: str) -> Directions:
         if self._single(what).directions is None:
             raise ValueError(f"{what}: wanted a solution of token_inputs, got one along paths. Take .order_parameters.")
+        if self.problem.projected:
+            raise ValueError(f"{what}: wanted all pairs of tokens, got what a projection sees. Take fewer examples.")
         return self.directions
 
     def _single(self, what: str) -> "Solution":
@@ -271,7 +276,7 @@ class Solution:
             raise ValueError("paths: tokens have no paths. Leave it out, or solve attentioned_inputs.")
         problem = self._single("predict").problem
         inputs = inputs_of(problem)
-        check_alike(inputs, test, "test")
+        test = new_inputs(problem, test)
         parts = self.directions.ranked, self.directions.features, self.landscape, self.point, problem.variance
         mean, variance = output(test, inputs, *parts)
         shape = (-1, *test.chain.readout.axes)
@@ -339,7 +344,8 @@ def raise_unless_converged(solution: Solution) -> None:
     bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
     if not len(bad):
         return
-    solution = jax.tree.map(jax.lax.stop_gradient, solution)  # within jax.grad its numbers are known underneath
+    # Within jax.grad its numbers are known underneath; tokens are no arrays.
+    solution = jax.tree.map(lambda leaf: jax.lax.stop_gradient(leaf) if isinstance(leaf, jax.Array) else leaf, solution)
     worst = solution[tuple(bad[0])] if solution.excess.ndim else solution
     widths = ", ".join(f"{float(width):g}" for width in worst.problem.width)
     raise NotConverged(

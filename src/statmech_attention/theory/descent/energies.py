@@ -126,6 +126,15 @@ class FeatureEnergy(KernelEnergy):
     inputs: Float[Array, "rows features paths"]
     scale: Float[Array, ""]
     rest: Float[Array, "examples examples"] | None = None
+    missing: tuple[Any, Any] | None = None  # examples without a row, and what is left out of each
+
+    def value(self, overlap):
+        nats = super().value(overlap)
+        if self.missing is None:
+            return nats
+        examples, rest = self.missing
+        noise = self.scale * rest * overlap[1] / self.temperature + jnp.eye(len(overlap[1]))
+        return nats + examples * jnp.linalg.slogdet(noise)[1]
 
     @property
     def rough(self):

@@ -8,21 +8,28 @@ from jaxtyping import Float
 
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
+from statmech_attention.theory.kernels.in_blocks import kernel_in_blocks
 
+_COMPILED = 2**20  # pairs of rows from which on it pays to compile
 _AT_ONCE = 2**22  # entries of a block of rows, all seeds together
 
 
-def kernel_of_tokens(inputs: TokenInputs, others, variance) -> Float[np.ndarray, "examples others"]:
+def kernel_of_tokens(
+    inputs: TokenInputs, others, variance, single: bool = False
+) -> Float[np.ndarray, "examples others"]:
     r"""$K$ of infinite width for any number of paths, (K2) and (K3); of one of several outputs.
 
     From the readout $G_{L+1} = \sigma_a^2 \omega \omega^\top$ down, in general
     $G_l = \sigma_l^2 \sum_s B_s G_{l+1} B_s^\top$; for heads,
 
         G_l = sigma_l^2 / H_l sum_h Omega_h G_{l+1} Omega_h^T  (+ G_{l+1} beside a skip),
+        G_l = sigma_l^2 / M sum_m g_m g_m^T o G_{l+1} + G_{l+1}     (gated units beside a skip),
         K   = sigma_0^2 / N_0 sum_ts x_t . x_s G_1[t, s].
     """
     check_alike(inputs, others, "others")
     known = variances(variance, len(inputs.chain.layers))
+    if single or len(inputs.tokens) * len(others.tokens) > _COMPILED:
+        return known[-1] * kernel_in_blocks(inputs, others, known, single=single)
     return known[-1] * infinite_width(inputs, others, known)
 
 
@@ -39,8 +46,7 @@ def check_alike(inputs: TokenInputs, others: TokenInputs, name: str) -> None:
 
 def transposed(rows: TokenInputs) -> TokenInputs:
     """The rows with every $B_s$ transposed, for the adjoint of the recursion."""
-    groups = (group._replace(maps=tuple(np.swapaxes(layer, -1, -2) for layer in group.maps)) for group in rows.groups)
-    return replace(rows, groups=tuple(groups))
+    return replace(rows, groups=tuple(group.transposed() for group in rows.groups))
 
 
 def mapped(rows: TokenInputs, layer: int, seeds: slice, gram) -> Iterator[tuple[slice, np.ndarray]]:
@@ -52,13 +58,19 @@ def mapped(rows: TokenInputs, layer: int, seeds: slice, gram) -> Iterator[tuple[
         for first in range(0, len(maps), at_once):
             some = maps[first : first + at_once]
             here = slice(group.rows.start + first * length, group.rows.start + (first + len(some)) * length)
-            half = some.reshape(len(some), count * length, length) @ gram[here].reshape(len(some), length, columns)
+            part = gram[here].reshape(len(some), length, columns)
+            if some.ndim == 3:
+                yield here, some[..., None] * part[:, None]
+                continue
+            half = some.reshape(len(some), count * length, length) @ part
             yield here, half.reshape(len(some), count, length, columns)
 
 
 def stepped(rows: TokenInputs, others: TokenInputs, layer: int, seeds: slice, gram) -> Float[np.ndarray, "rows others"]:
     """$\\sum_s B_s G B_s^\\top$ over `seeds`, of a Gram matrix between two sets of rows."""
     below = np.zeros(gram.shape)
+    if (left := rows.diagonals(layer, seeds)) is not None:
+        return _gated(left, others.diagonals(layer, seeds), gram)
     for here, half in mapped(rows, layer, seeds, gram):
         examples, count, length, _ = half.shape
         if not count:
@@ -68,6 +80,16 @@ def stepped(rows: TokenInputs, others: TokenInputs, layer: int, seeds: slice, gr
             left = half[..., other.rows].reshape(examples, count, length, len(right), other.length)
             left = left.transpose(3, 0, 2, 1, 4).reshape(len(right), -1, count * other.length)
             below[here, other.rows] = (left @ right).transpose(1, 0, 2).reshape(examples * length, -1)
+    return below
+
+
+def _gated(left, right, gram) -> Float[np.ndarray, "rows others"]:
+    """$(\\sum_s b_s b_s^\\top) \\circ G$ of diagonals $b_s$, `(rows, seeds)`, in blocks of rows."""
+    below = np.empty(gram.shape)
+    at_once = max(1, _AT_ONCE // max(1, len(right)))
+    for first in range(0, len(left), at_once):
+        here = slice(first, first + at_once)
+        below[here] = gram[here] * (left[here] @ right.T)
     return below
 
 

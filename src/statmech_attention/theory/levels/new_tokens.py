@@ -22,6 +22,8 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.kernels.of_tokens import infinite_width
+from statmech_attention.theory.kernels.projected import ProjectedInputs
+from statmech_attention.theory.levels.components import output_of_components
 from statmech_attention.theory.levels.features import Seen
 from statmech_attention.theory.levels.ranking import Features, Ranked, grown
 
@@ -57,6 +59,8 @@ class Descent(NamedTuple):
 
 def output(test: TokenInputs, train: TokenInputs, ranked: Ranked, features: Features, action, point, variances):
     """Mean (9) and variance (30) of the output on new inputs at a point, over pairs (example, output)."""
+    if isinstance(train, ProjectedInputs):
+        return output_of_components(test, train, ranked, features, action, point, variances)
     cross, own = new_kernels(test, Descent.of(train, ranked, features, action, point, variances))
     regression = action.energy.regression(action.overlap(point))
     return regression.predict(jnp.asarray(cross.reshape(own.size, -1).T), jnp.asarray(own.reshape(-1)))
@@ -106,7 +110,7 @@ def _below(rows, descent: Descent, place: int, layer: int, above, limit, below):
     maps_between: Any = descent.features.maps
     kept, variance = int(rows.chain.layers[layer].keeps), descent.variances[1 + layer]
     seen = jax.tree.map(lambda part: part[place], descent.seen)  # of this level
-    maps, length = rows.groups[0].maps[layer], rows.groups[0].length
+    maps, length = rows.groups[0].whole(layer), rows.groups[0].length
     shape = len(across), outputs, -1  # rows, outputs, (feature, output)
     # What passes values: C_* with the features below, C_** within examples.
     moved = _mapped(xp, maps, across - limit)

@@ -17,7 +17,7 @@ in control theory. With all eigenvectors nothing is left out.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -74,33 +74,36 @@ class Features(NamedTuple):
     r"""All that an action needs of the inputs.
 
     `seen` is $\sum_t E_{\mu t, a} x_{\mu t} / \sqrt{N_0}$, `rest` the kernel that features leave out,
-    both at a unit variance of projection and readout.
+    both at a unit variance of projection and readout; `missing` as in `Ranked`.
     """
 
     maps: LevelMaps
     seen: Float[Array | np.ndarray, "examples columns features"]
     rest: Float[Array | np.ndarray, "examples examples"]
+    missing: tuple[Any, Any] | None = None
 
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["columns", "images", "values", "total", "kernel", "levels"],
+    data_fields=["columns", "images", "values", "total", "kernel", "levels", "missing"],
     meta_fields=["asked"],
 )
 @dataclass(frozen=True)
 class Ranked:
     """Features of every level, the most important first, and `levels` between them; all from the readout down.
 
-    At most so many of every level were `asked` for.
+    At most so many of every level were `asked` for. Of examples without a row `missing` has the number, and
+    the mean of what is left out of their kernel.
     """
 
-    columns: tuple[Float[np.ndarray, "rows _features"], ...]
-    images: tuple[Float[np.ndarray, "rows _features"], ...]
+    columns: tuple[Float[np.ndarray, "_rows _features"], ...]
+    images: tuple[Float[np.ndarray, "_rows _features"], ...]
     values: tuple[Float[np.ndarray, " _features"], ...]
     total: float
     kernel: Float[np.ndarray, "examples examples"]
     levels: tuple[Level, ...]
     asked: int
+    missing: tuple[float, float] | None = None
 
     @property
     def most(self) -> int:
@@ -116,7 +119,7 @@ class Ranked:
         maps = jax.tree.map(lambda *parts: np.stack(parts), *each)
         seen = rows.seen(self.images[-1][:, :count])
         flat = seen.reshape(len(seen), -1)
-        features = Features(maps, grown(seen, *seen.shape[:2], count), self.kernel - flat @ flat.T)
+        features = Features(maps, grown(seen, *seen.shape[:2], count), self.kernel - flat @ flat.T, self.missing)
         return jax.tree.map(jnp.asarray, features)
 
     def left_out(self, count: int) -> float:
@@ -124,16 +127,16 @@ class Ranked:
         return max(self.total - float(np.sum(values[:count])) for values in self.values)
 
 
-def no_features(rows: TokenInputs, variances) -> Ranked:
-    """The kernel of infinite width alone, where no feature moves; one pass of (K3)."""
-    kernel = infinite_width(rows, rows, (1.0, *variances[1:]))
-    nothing, each = np.zeros((len(rows.weights), 0)), (len(rows.chain.layers) + 1) * (np.zeros(0),)
+def no_features(rows, kernel, missing: tuple[float, float] | None = None) -> Ranked:
+    """The kernel of infinite width alone, where no feature moves."""
+    columns = rows.weights if isinstance(rows, TokenInputs) else rows.values[0, 0]
+    nothing, each = np.zeros((len(columns), 0)), (len(rows.chain.layers) + 1) * (np.zeros(0),)
     square = np.zeros((0, 0))
     levels = tuple(
         Level(square, np.zeros((layer.seeds - int(layer.keeps), 0, 0)), square, square, square)
         for layer in reversed(rows.chain.layers)
     )
-    return Ranked(len(each) * (nothing,), len(each) * (nothing,), each, 0.0, kernel, levels, 0)
+    return Ranked(len(each) * (nothing,), len(each) * (nothing,), each, 0.0, kernel, levels, 0, missing)
 
 
 def ranked_features(rows: TokenInputs, labels, temperature, variances, most: int) -> Ranked:
@@ -161,10 +164,15 @@ def ranked_features(rows: TokenInputs, labels, temperature, variances, most: int
 
 def _felt(rows, kernel, labels, temperature, variance) -> Float[np.ndarray, "rows rows"]:
     """$O_0$, summed over outputs."""
+    pull = pull_of_labels(kernel, labels, temperature, variance)
+    return rows.spread(rows.spread(pull).T).T * (rows.tokens @ rows.tokens.T) / rows.tokens.shape[1]
+
+
+def pull_of_labels(kernel, labels, temperature, variance) -> Float[np.ndarray, "examples examples"]:
+    """$W$ between examples, summed over outputs."""
     resolvent = np.linalg.inv(variance * kernel + temperature * np.eye(len(kernel)))
     solved = resolvent @ np.asarray(labels, float).reshape(len(kernel), -1)
-    pull = variance * (solved.shape[1] * resolvent + solved @ solved.T)
-    return rows.spread(rows.spread(pull).T).T * (rows.tokens @ rows.tokens.T) / rows.tokens.shape[1]
+    return variance * (solved.shape[1] * resolvent + solved @ solved.T)
 
 
 def _leading(gram, felt, most: int):

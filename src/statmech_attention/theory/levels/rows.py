@@ -76,7 +76,7 @@ def _padded(inputs: TokenInputs, ranked: Ranked, levels) -> Rows:
         maps, first = np.zeros((inputs.groups[0].maps[layer].shape[1], len(inputs), longest, longest)), 0
         for group in inputs.groups:
             examples = inputs.order[first : first + len(group.maps[layer])]
-            maps[:, examples, : group.length, : group.length] = group.maps[layer].swapaxes(0, 1)
+            maps[:, examples, : group.length, : group.length] = group.whole(layer).swapaxes(0, 1)
             first += len(examples)
         return maps
 

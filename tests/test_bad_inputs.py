@@ -1,0 +1,151 @@
+"""Each argument of each public function is fed what is wrong, by one program; a sentence that names it has to come."""
+
+import math
+from types import FunctionType
+
+import jax
+import jaxtyping
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from statmech_attention import model, pruning, sampling, theory
+
+RNG = np.random.default_rng(210)
+INPUTS, HEADS, LABELS = RNG.normal(size=(5, 3, 4)), (2, 2), np.array([1.0, -1.0, 1.0, 1.0, -1.0])
+KEYS_SEEN, MASK = np.ones((3, 3), bool), np.ones((5, 3), bool)
+MAPS = [RNG.dirichlet(np.ones(3), (5, 2, 3)).swapaxes(2, 3) for _ in HEADS]
+QUERIES = [RNG.normal(size=(2, 2, 4)) for _ in HEADS]
+XI, ROWS = sma.attentioned_inputs(INPUTS, MAPS), sma.token_inputs(INPUTS, MAPS)
+PROBLEM = sma.Problem(XI, LABELS, width=5.0, temperature=0.2)
+TOKENS = sma.Problem(ROWS, LABELS, width=5.0, temperature=0.2)
+ENDLESS = sma.Problem(ROWS, LABELS, width=math.inf, temperature=0.2)
+SOLUTION, KERNEL, KEY = sma.solve(ENDLESS), sma.kernel(ROWS, ROWS), jax.random.key(0)
+WEIGHTS = sma.sample_weights(key=KEY, layers=HEADS, width=3, features=4)
+ORDER = np.eye(4)
+DRAWS = RNG.normal(size=(2, 8))
+KERNELS = {"kernel": KERNEL, "heads": pruning.head_kernels(ROWS, ROWS), "labels": LABELS, "temperature": 0.1}
+DESCENT = {"tolerance": 1e-8, "max_steps": 9, "directions": 4, "settle": 0.1}
+GIVEN = {"attention": MAPS, "layers": HEADS, "readout": "last", "scales": None, "norm": "post", "layout": "key_query"}
+GIVEN |= {"mask": MASK}
+NUMBERS, KEPT = {"width": 5.0, "temperature": 0.1, "variance": 1.0}, {"definition": "removal", "groups": 1}
+
+# Every public function of these rooms, with arguments that are right.
+CALLS: dict = {
+    sma.Problem: {"attentioned": XI.values, "labels": LABELS, "layers": HEADS} | NUMBERS,
+    sma.accuracy: {"mean": LABELS, "labels": LABELS},
+    sma.attention_from_products: {"products": [RNG.normal(size=(2, 4, 4))], "mask": KEYS_SEEN, "bias": None},
+    sma.attention_from_queries_and_keys: {"queries": QUERIES, "keys": QUERIES, "mask": KEYS_SEEN, "bias": None},
+    sma.attentioned_inputs: {"inputs": INPUTS} | GIVEN,
+    sma.token_inputs: {"inputs": INPUTS} | GIVEN,
+    sma.first_order: {"problem": TOKENS, "probes": 4, "key": KEY},
+    sma.forward: {"weights": WEIGHTS, "inputs": INPUTS} | {name: GIVEN[name] for name in GIVEN if name != "layout"},
+    sma.head_scores: {"order_parameter": ORDER, "layers": HEADS, "definition": "either"},
+    sma.keep_heads: {"network": XI, "kept": [0, 2], "layers": HEADS},
+    sma.kernel: {"inputs": XI.values, "others": XI.values, "order_parameter": ORDER, "layers": HEADS},
+    sma.kernel_regression: {"problem": PROBLEM, "order_parameter": ORDER},
+    sma.load: {"path": "nowhere.nc"},
+    sma.log_evidence: {"solution": SOLUTION, "corrected": False},
+    sma.maximise_evidence: {"problem": TOKENS, "chosen": "temperature"} | DESCENT,
+    sma.minima: {"problem": TOKENS, "method": "auto"} | DESCENT,
+    sma.posterior: {"problem": PROBLEM, "key": KEY, "test": XI},
+    sma.sample_weights: {"key": KEY, "width": 3, "layers": HEADS, "features": 4, "variance": 1.0},
+    sma.select_heads: {"problem": TOKENS, "keep": 2, "components": None, "folds": 2, "seed": 0} | KEPT,
+    sma.solve: {"problem": TOKENS, "energy": None, "start": None, "method": "auto", "throw": True} | DESCENT,
+    sma.solve_sweep: {"problem": TOKENS, "widths": [5.0], "temperatures": [0.1], "tolerance": 1e-8, "max_steps": 9},
+    theory.action: {"problem": PROBLEM, "order_parameters": (ORDER, np.eye(2), 1.0)},
+    theory.energy: {"problem": PROBLEM, "order_parameter": ORDER},
+    theory.entropy: {"order_parameters": (ORDER, np.eye(2), 1.0), "width": 5.0, "variance": 1.0, "layers": HEADS},
+    theory.gp_order_parameters: {"layers": HEADS, "variance": 1.0},
+    model.attention_matrices: {"inputs": INPUTS, "attention": MAPS, "layout": "key_query", "mask": MASK},
+    model.effective_weights: {"weights": WEIGHTS, "layers": HEADS},
+    model.forward_paths: {"weights": WEIGHTS, "attentioned": XI},
+    model.normalisation_scales: {"weights": WEIGHTS, "inputs": INPUTS, "attention": MAPS, "norm": "post"},
+    model.path_indices: {"layers": HEADS},
+    model.relative_bias: {"table": RNG.normal(size=(2, 5)), "tokens": 3},
+    model.weights_order_parameters: {"weights": WEIGHTS, "layers": HEADS},
+    pruning.fitted_features: {"attentioned": XI, "directions": 2},
+    pruning.head_indices: {"layers": HEADS},
+    pruning.head_kernels: {"inputs": ROWS, "others": ROWS, "variance": 1.0},
+    pruning.head_worth: {"solution": SOLUTION, "removal": True},
+    pruning.kept_heads: {"removed": [1], "layers": HEADS},
+    pruning.kernel_worth: KERNELS | {"layers": HEADS},
+    pruning.removal_order: {"scores": np.arange(4.0), "layers": HEADS, "groups": 1},
+    pruning.without_head: {"attentioned": ROWS, "head": 1},
+    sampling.effective_size: {"draws": DRAWS},
+    sampling.estimate: {"draws": DRAWS},
+    sampling.importance: {"problem": PROBLEM, "key": KEY, "points": 8, "test": XI},
+    sampling.r_hat: {"draws": DRAWS},
+    ROWS.take: {"examples": [0, 1]},
+}  # fmt: skip
+WRONG = {
+    "words": "spam",
+    "NaN": math.nan,
+    "below zero": -1.0,
+    "none of them": [],
+    "five axes": np.ones((1, 2, 1, 2, 1)),
+}
+WRONG |= {"a function": len, "half": 0.5, "a set": {"spam"}}
+# What is right all the same, or of which another argument may be blamed.
+RIGHT = {
+    "half": ("width", "temperature", "variance", "tolerance", "settle"),
+    "none of them": ("removed", "kept", "attention"),
+    "words": ("path",),
+    "one axis more": ("labels",),
+    "a NaN in it": ("draws",),
+    "text": ("draws",),
+}
+
+
+def wrong(name: str, good) -> dict:
+    """Bad values of an argument."""
+    if isinstance(good, np.ndarray) and good.dtype == float:
+        spoilt = good.copy()
+        spoilt.flat[0] = math.nan
+        return WRONG | {"a NaN in it": spoilt, "one axis more": good[None], "text": good.astype(str)}
+    return WRONG
+
+
+@pytest.fixture(autouse=True)
+def _without_checks_of_types():
+    """As users run it: the tests' own checks of types would come first."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__qualname__)
+def test_what_is_wrong_is_refused_by_name(call):
+    said = []
+    for name in CALLS[call]:
+        for what, value in wrong(name, CALLS[call][name]).items():
+            if name in RIGHT.get(what, ()):
+                continue
+            try:
+                result = call(**CALLS[call] | {name: value})
+            except (ValueError, FileNotFoundError) as error:
+                if name not in str(error):
+                    said.append(f"{name}={value!r:.30}: {error!s:.90}")
+            except Exception as error:
+                said.append(f"{name}={value!r:.30}: {type(error).__name__}: {error!s:.90}")
+            else:
+                said.append(f"{name}={value!r:.30}: returned {result!r:.60}")
+    assert not said, "\n" + "\n".join(said)
+
+
+ELSEWHERE = {
+    "attention_from_torch",
+    "attention_from_transformers",
+    "criterion",
+    "enable_x64",
+    "report",
+    "save",
+}  # other tests
+
+
+def test_the_list_has_every_public_function():
+    known = {call.__name__ for call in CALLS}
+    for room in (sma, model, theory, pruning):
+        public = {name for name in room.__all__ if isinstance(getattr(room, name), FunctionType)}
+        assert public <= known | ELSEWHERE

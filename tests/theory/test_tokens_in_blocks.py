@@ -1,0 +1,50 @@
+"""(K3) in compiled blocks of pairs, against the same without blocks; of mixed lengths, skips and gated units."""
+
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from statmech_attention.theory.kernels import in_blocks
+from statmech_attention.theory.kernels.of_tokens import infinite_width
+
+LAYERS, VARIANCE = (sma.Heads(2), sma.Gated(5), sma.SkipHeads(3)), (1.3, 0.7, 1.2, 0.6, 0.9)
+
+
+def texts(examples, seed, longest=9):
+    draw = np.random.default_rng(seed)
+    mask = np.arange(longest) < draw.integers(1, longest + 1, examples)[:, None]
+    square = (longest, longest)
+    matrices = [np.exp(draw.normal(size=(examples, heads, *square))) * mask[:, None, :, None] for heads in (2, 3)]
+    attention = [matrix / matrix.sum(axis=2, keepdims=True) for matrix in matrices]
+    tokens, gates = draw.normal(size=(examples, longest, 3)), [draw.normal(size=(examples, longest, 5))]
+    return sma.token_inputs(tokens, attention, gates=gates, layers=LAYERS, mask=mask, readout="mean")
+
+
+@pytest.fixture(scope="module")
+def two():
+    return texts(13, 0), texts(6, 1, longest=7)
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 32])
+def test_blocks_of_any_size_have_the_kernel_of_all_pairs(two, at_once, monkeypatch):
+    monkeypatch.setitem(in_blocks._ENTRIES, "cpu", at_once**2 * 3 * 9**2)
+    some, others = two
+    for other in (some, others):
+        found, wanted = (kernel(some, other, VARIANCE) for kernel in (in_blocks.kernel_in_blocks, infinite_width))
+        np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
+
+
+def test_single_precision_is_that_of_rounding(two):
+    some, others = two
+    for other in (some, others):
+        exact = sma.kernel(some, other, variance=VARIANCE)
+        rough = sma.kernel(some, other, variance=VARIANCE, single=True)
+        assert 0 < np.abs(rough - exact).max() < 3e-6 * np.abs(exact).max()
+
+
+def test_large_kernels_are_compiled(two, monkeypatch):
+    some, _ = two
+    wanted = sma.kernel(some, some, variance=VARIANCE)
+    monkeypatch.setattr("statmech_attention.theory.kernels.of_tokens._COMPILED", 10)
+    monkeypatch.setattr("statmech_attention.theory.kernels.of_tokens.infinite_width", None)
+    np.testing.assert_allclose(sma.kernel(some, some, variance=VARIANCE), wanted, rtol=1e-13)
