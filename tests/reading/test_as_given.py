@@ -145,6 +145,9 @@ def test_a_module_that_keeps_its_attention_is_read_after_a_run():
     after = sma.attention_from_torch(model, tokens)
     np.testing.assert_array_equal(before.attention, after.attention)
     assert model.last["maps"][0][1] is kept and kept.requires_grad
+    model.deeper = SimpleNamespace(maps=2 * kept)
+    with pytest.raises(ValueError, match=r"model: wanted modules that can be copied.* under torch\.no_grad"):
+        sma.attention_from_torch(model, tokens)
 
 
 def test_a_list_of_reads_is_taken_as_an_iterator_is():

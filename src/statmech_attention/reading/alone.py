@@ -11,11 +11,17 @@ _PLACES = "position_ids=(attention_mask.cumsum(1) - 1).clamp(min=0)"
 
 
 def shortest(mask: np.ndarray) -> tuple[int, np.ndarray] | None:
-    """The example with the most padding and its tokens; None where a batch is one text without padding."""
+    """The example with the most padding, in front if there is any, and its tokens; None for one text without it."""
     if len(mask) == 1 and mask.all():
         return None
-    example = int(np.argmin(mask.sum(axis=1)))
+    front = np.array([in_front(np.flatnonzero(row)) for row in mask])
+    example = int(np.argmax((mask == 0).sum(axis=1) + mask.shape[1] * front))
     return example, np.flatnonzero(mask[example])
+
+
+def in_front(places: np.ndarray) -> bool:
+    """True where padding stands in front of tokens or among them."""
+    return bool(np.any(places != np.arange(len(places))))
 
 
 def of_one(value, example: int, places: np.ndarray, shape: tuple[int, int]):
@@ -46,9 +52,8 @@ def check_alike(example: int, places: np.ndarray, batch: Sequence, alone: Sequen
         share = float(np.abs(left - right).max() / (np.abs(right).max() or 1.0))
         apart = apart if share <= rounding else share
     if apart != 0:
-        in_front = np.any(places != np.arange(len(places)))
         remedy = "Something mixes texts, or is drawn at random: read one text at a time"
-        if in_front:
+        if in_front(places):
             remedy = _RIGHT + (f", or pass {_PLACES}" if named else "")
         raise ValueError(
             f"model: wanted a batch in which a text is read as it is alone, got tokens or attention of example "

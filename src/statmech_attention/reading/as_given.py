@@ -44,7 +44,13 @@ def copied(torch, model) -> Any:
         for tensor in _tensors_in(torch, list(vars(module).values())):
             if tensor.grad_fn is not None:
                 memo[id(tensor)] = tensor.detach().clone()
-    return copy.deepcopy(model, memo)
+    try:
+        return copy.deepcopy(model, memo)
+    except RuntimeError:  # a tensor deeper inside
+        raise ValueError(
+            "model: wanted modules that can be copied, got one that keeps a tensor of its last run. "
+            "Run the model once under torch.no_grad(), or detach what it keeps."
+        ) from None
 
 
 def _tensors_in(torch, value) -> Iterator:

@@ -9,7 +9,7 @@ import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
-from statmech_attention.reading.alone import check_alike, of_one, shortest
+from statmech_attention.reading.alone import check_alike, in_front, of_one, shortest
 from statmech_attention.reading.as_given import check_there, copied, loaded, tensors
 from statmech_attention.reading.gates import read_gates
 from statmech_attention.reading.trials import (
@@ -77,7 +77,7 @@ def attention_from_torch(
     tokens = (entered or [calls[0].value])[0]
     tokens = tokens if calls[0].batch_first else tokens.transpose(0, 1)
     matrices, padding = keys_first(call.matrix for call in wanted), _padding(calls, wanted)
-    _check_alone(torch, model, inputs, options, chosen, [tokens, *(call.matrix for call in wanted)], padding)
+    _check_alone(torch, model, inputs, options, chosen, [tokens, *(call.matrix for call in wanted)], padding, test)
     read = ReadAttention(in_numpy(tokens), matrices, padding)
     if not gates:
         return read
@@ -88,11 +88,13 @@ def attention_from_torch(
     return read._replace(gates=tuple(found[layer] if first else found[layer].swapaxes(0, 1) for layer in chosen))
 
 
-def _check_alone(torch, model, inputs, options, chosen, batch: list, mask) -> None:
+def _check_alone(torch, model, inputs, options, chosen, batch: list, mask, test: bool) -> None:
     """Raise ValueError if an example is read otherwise than alone; not where it is unclear which axis is which."""
     shape, batch_first = tuple(batch[0].shape[:2]), _batch_first(model)
     one = shortest(np.ones(shape, bool) if mask is None else mask)
-    if one is None or shape[0] == shape[1] or any(matrix.shape[::3] != shape for matrix in batch[1:]):
+    if one is None or not (test or in_front(one[1])):
+        return
+    if shape[0] == shape[1] or any(matrix.shape[::3] != shape for matrix in batch[1:]):
         return
     try:
         given = {name: _of_one(value, *one, shape) for name, value in tensors(torch, options).items()}

@@ -8,7 +8,7 @@ import numpy as np
 
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
-from statmech_attention.reading.alone import check_alike, of_one, shortest
+from statmech_attention.reading.alone import check_alike, in_front, of_one, shortest
 from statmech_attention.reading.as_given import check_there, eager, inner_model, loaded, tensors
 from statmech_attention.reading.gates import read_gates
 from statmech_attention.reading.listening import Run, places
@@ -38,8 +38,8 @@ def attention_from_transformers(
             for `attentioned_inputs`, which keeps of each batch only what is read out.
         test: whether what is wanted has to pass the three tests of `reading.read_residuals`. They cost
             three further forward passes and three backward ones of a copy in double precision, on the
-            first batch. Leave them out for a large model, or to take one that fails. In each batch the text
-            with the most padding is compared with itself alone in any case.
+            first batch. Leave them out for a large model, or to take one that fails. A text with
+            padding in front is compared with itself alone in any case.
         gates: whether to read the gates of the feed-forward blocks, too, see `reading.gates`.
         batch: arguments of the model, as from its tokeniser: `input_ids`, `attention_mask`.
 
@@ -116,7 +116,7 @@ def _read(model, batch: dict, layers, test: bool) -> ReadAttention:
         if test:
             for residuals in reversed(_residuals(model, batch, result, where, chosen, layers is None, mask)):
                 _check_residuals(residuals)
-        _check_alone(model, batch, result, chosen, mask)
+        _check_alone(model, batch, result, chosen, mask, test)
     matrices = keys_first(result.attentions[layer] for layer in chosen)
     if mask is not None and mask.ndim == 2 and np.isin(mask, (0, 1)).all():
         return ReadAttention(in_numpy(result.hidden_states[0]), matrices, mask != 0)
@@ -125,12 +125,12 @@ def _read(model, batch: dict, layers, test: bool) -> ReadAttention:
     return ReadAttention(in_numpy(result.hidden_states[0]), matrices, None if mask is None and seen.all() else seen)
 
 
-def _check_alone(model, batch: dict, result, chosen, mask) -> None:
+def _check_alone(model, batch: dict, result, chosen, mask, test: bool) -> None:
     """Raise ValueError if the text with the most padding is read otherwise than alone."""
     torch, shape = loaded(), tuple(result.hidden_states[0].shape[:2])
     tokens = mask is not None and mask.shape == shape and np.isin(mask, (0, 1)).all()
     one = shortest(mask != 0 if tokens else np.ones(shape, bool))
-    if one is None:
+    if one is None or not (test or in_front(one[1])):
         return
     asked = {name: of_one(value, *one, shape) for name, value in _asked(torch, model, batch).items()}
     try:
