@@ -62,6 +62,9 @@ alone = sma.solve(tokens, directions=64, settle=0.05, start=sma.solve(tokens))
 slopes, grams, left_out = alone.slopes(), alone.gram(1), alone.left_out()
 of_attention = alone.attention_slopes()
 direct, by_head = sma.kernel(rows, rows, variance=1.0), pruning.head_kernels(rows, rows, variance=1.0)
+network = sma.projection(rows, 8, variance=1.0)
+seen: sma.ProjectedInputs = network(rows, single=True)
+table = sma.report(None, None, ["text"], drawn.labels)
 worth = pruning.kernel_worth(direct, by_head, drawn.labels, temperature=0.1)
 by_block = pruning.block_kernels(rows, rows, variance=1.0)
 of_units = pruning.unit_slopes(rows, drawn.labels, variance=1.0)
@@ -209,4 +212,6 @@ pruning.head_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.block_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.unit_slopes(rows, drawn.labels, varaince=1.0)  # type: ignore[call-arg]
 theory.bias_kernel(rows, rows, varaince=1.0)  # type: ignore[call-arg]
+sma.projection(rows, component=8)  # type: ignore[call-arg]
+sma.report(None, None, ["text"], label=drawn.labels)  # type: ignore[call-arg]
 pruning.kernel_worth(direct, by_head, drawn.labels, temprature=0.1)  # type: ignore[call-arg]

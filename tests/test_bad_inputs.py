@@ -17,6 +17,7 @@ KEYS_SEEN, MASK = np.ones((3, 3), bool), np.ones((5, 3), bool)
 MAPS = [RNG.dirichlet(np.ones(3), (5, 2, 3)).swapaxes(2, 3) for _ in HEADS]
 QUERIES = [RNG.normal(size=(2, 2, 4)) for _ in HEADS]
 XI, ROWS = sma.attentioned_inputs(INPUTS, MAPS), sma.token_inputs(INPUTS, MAPS)
+GATED = sma.token_inputs(INPUTS, (), layers=[sma.Gated(2)], gates=[np.ones((5, 3, 2))])
 PROBLEM = sma.Problem(XI, LABELS, width=5.0, temperature=0.2)
 TOKENS = sma.Problem(ROWS, LABELS, width=5.0, temperature=0.2)
 ENDLESS = sma.Problem(ROWS, LABELS, width=math.inf, temperature=0.2)
@@ -48,6 +49,7 @@ CALLS: dict = {
     sma.log_evidence: {"solution": SOLUTION, "corrected": False},
     sma.maximise_evidence: {"problem": TOKENS, "chosen": "temperature"} | DESCENT,
     sma.minima: {"problem": TOKENS, "method": "auto"} | DESCENT,
+    sma.projection: {"inputs": ROWS, "components": 4, "variance": 1.0},
     sma.posterior: {"problem": PROBLEM, "key": KEY, "test": XI},
     sma.sample_weights: {"key": KEY, "width": 3, "layers": HEADS, "features": 4, "variance": 1.0},
     sma.select_heads: {"problem": TOKENS, "keep": 2, "components": None, "folds": 2, "seed": 0} | KEPT,
@@ -55,6 +57,7 @@ CALLS: dict = {
     sma.solve_sweep: {"problem": TOKENS, "widths": [5.0], "temperatures": [0.1], "tolerance": 1e-8, "max_steps": 9},
     theory.action: {"problem": PROBLEM, "order_parameters": (ORDER, np.eye(2), 1.0)},
     theory.energy: {"problem": PROBLEM, "order_parameter": ORDER},
+    theory.bias_kernel: {"inputs": ROWS, "others": ROWS, "variance": 1.0},
     theory.entropy: {"order_parameters": (ORDER, np.eye(2), 1.0), "width": 5.0, "variance": 1.0, "layers": HEADS},
     theory.gp_order_parameters: {"layers": HEADS, "variance": 1.0},
     model.attention_matrices: {"inputs": INPUTS, "attention": MAPS, "layout": "key_query", "mask": MASK},
@@ -64,6 +67,8 @@ CALLS: dict = {
     model.path_indices: {"layers": HEADS},
     model.relative_bias: {"table": RNG.normal(size=(2, 5)), "tokens": 3},
     model.weights_order_parameters: {"weights": WEIGHTS, "layers": HEADS},
+    pruning.block_kernels: {"inputs": GATED, "others": GATED, "variance": 1.0},
+    pruning.unit_slopes: {"inputs": GATED, "labels": LABELS, "variance": 1.0, "temperature": 0.1},
     pruning.fitted_features: {"attentioned": XI, "directions": 2},
     pruning.head_indices: {"layers": HEADS},
     pruning.head_kernels: {"inputs": ROWS, "others": ROWS, "variance": 1.0},

@@ -43,7 +43,7 @@ def test_equation_and_function_are_linked_both_ways(equations):
     env = SimpleNamespace(get_domain=lambda name: SimpleNamespace(objects=objects))
     found = equations.functions(env, app.equation_numbers)
     assert {number: [one[2] for one in places] for number, places in found.items()} == {
-        "12": ["a"], "10": ["b"], "N2": ["c"], "N2a": ["c"], "N4": ["c"], "K2": ["b"], "K3": ["b"]
+        "12": ["a"], "10": ["b"], "N2": ["c"], "N2a": ["c"], "N4": ["c"], "K2": ["b"], "K3": ["b"], "Z2": ["b"]
     }  # fmt: skip
     lines = sma.kernel.__doc__.splitlines()
     equations._link(app, "function", "kernel", sma.kernel, None, lines)

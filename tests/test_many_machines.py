@@ -3,6 +3,8 @@
 import operator
 import os
 import signal
+import subprocess
+import sys
 from functools import partial
 
 import jax
@@ -62,3 +64,27 @@ def test_dask_bag_adds_problems_although_a_worker_is_killed(tmp_path, monkeypatc
     backwards = sum(seen(network, seed) for seed in reversed(range(7)))
     assert whole.examples == backwards.examples == found.examples
     np.testing.assert_allclose(sma.solve(whole).excess, sma.solve(backwards).excess, rtol=1e-9)
+
+
+FOUR = """
+import jax, numpy as np, statmech_attention as sma
+sma.enable_x64()
+draw, layers = np.random.default_rng(0), [sma.SkipHeads(2)] * 2
+matrices = draw.uniform(size=(2, 40, 2, 3, 3))
+rows = sma.token_inputs(draw.normal(size=(40, 3, 2)), list(matrices / matrices.sum(-2, keepdims=True)), layers=layers)
+network = sma.projection(rows, 4)
+seen = network(rows)
+kernel = sma.kernel(rows, rows, single=True)
+np.save({path!r}, np.concatenate([np.ravel(seen.values), [jax.device_count()], np.ravel(kernel)]))
+"""
+
+
+def test_devices_share_the_texts_of_a_block(tmp_path):
+    found = []
+    for count in (1, 4):
+        path = str(tmp_path / f"{count}.npy")
+        flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={count}", "JAX_PLATFORMS": "cpu"}
+        subprocess.run([sys.executable, "-c", FOUR.format(path=path)], check=True, env=os.environ | flags)
+        found.append(np.load(path))
+    assert found[1][40 * 2 * 4] == 4
+    np.testing.assert_allclose(np.delete(found[1], 320), np.delete(found[0], 320), rtol=1e-5, atol=1e-6)

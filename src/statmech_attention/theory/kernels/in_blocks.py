@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int
 
 from statmech_attention.compiling import quick_jit
@@ -32,8 +33,12 @@ class Block(NamedTuple):
     weights: Float[np.ndarray | Array, "examples tokens"]
 
     def cast(self, number) -> "Block":
-        """Arrays of another precision, on the device."""
-        return Block(self.numbers, *jax.tree.map(lambda array: jnp.asarray(array, number), self[1:]))
+        """Arrays of another precision, on the device, or divided among several if they divide the examples."""
+        arrays, devices = jax.tree.map(lambda array: jnp.asarray(array, number), self[1:]), jax.devices()
+        if len(devices) > 1 and len(self.weights) % len(devices) == 0:
+            shared = NamedSharding(Mesh(np.array(devices), ("examples",)), PartitionSpec("examples"))
+            arrays = jax.tree.map(lambda array: jax.device_put(array, shared), arrays)
+        return Block(self.numbers, *arrays)
 
 
 def padded_blocks(inputs: TokenInputs, at_once: int) -> Iterator[Block]:
