@@ -24,6 +24,9 @@ inputs = sma.attentioned_inputs(drawn.inputs, attention, readout="mean")
 read = sma.attention_from_torch(None, drawn.inputs, layers=[])
 other = sma.attention_from_transformers(None, layers=[], batch_size=8)
 left = sma.reading.read_residuals(None, layers=[])
+told = sma.report(None, dict, ["a text"], ["a class"], readout="first")
+silence = sma.reading.only_heads(None, [0, 1])
+ours = sma.reading.own_slopes(None, drawn.inputs, drawn.labels, removal=True)
 layers = (2, sma.SkipHeads(2, values=3), sma.Gated(5, values=None), sma.Linear(), sma.Outputs(3))
 weights = sma.sample_weights(key=key, layers=layers, width=4, features=5)
 outputs = sma.forward(weights, drawn.inputs, attention, readout="last")
@@ -57,6 +60,7 @@ overlaps = model.weights_order_parameters(weights, layers=layers)
 places = model.path_indices(layers=layers)
 
 rows = sma.token_inputs(drawn.inputs, attention, readout="mean")
+fewer = sma.projection(rows, components=8)
 tokens = sma.Problem(rows, drawn.labels, width=30, temperature=0.1)
 alone = sma.solve(tokens, directions=64, settle=0.05, start=sma.solve(tokens))
 slopes, grams, left_out = alone.slopes(), alone.gram(1), alone.left_out()
@@ -119,6 +123,9 @@ sma.attentioned_inputs(drawn.inputs, attention, readuot="mean")  # type: ignore[
 sma.attention_from_torch(None, input=drawn.inputs)  # type: ignore[call-arg]
 sma.attention_from_transformers(modle=None)  # type: ignore[call-arg]
 sma.reading.read_residuals(modle=None)  # type: ignore[call-arg]
+sma.report(None, tokenizer=dict)  # type: ignore[call-arg]
+sma.reading.only_heads(modle=None, kept=[0])  # type: ignore[call-arg]
+sma.reading.own_slopes(None, drawn.inputs, lables=drawn.labels)  # type: ignore[call-arg]
 sma.sample_weights(key=key, layer=layers, width=4, features=5)  # type: ignore[call-arg]
 sma.forward(weights, drawn.inputs, attention, readuot="last")  # type: ignore[call-arg]
 sma.Heads(2, value=3)  # type: ignore[call-arg]
@@ -202,6 +209,7 @@ dmft.window_from_attention(dynamics, np.ones((4, 3)), slots=0)  # type: ignore[c
 dmft.patterns_from_arrays(queries=pair, key=pair, value=pair, output=pair)  # type: ignore[call-arg]
 sma.no_such_thing  # type: ignore[attr-defined]
 sma.token_inputs(drawn.inputs, attention, readuot="mean")  # type: ignore[call-arg]
+sma.projection(rows, component=8)  # type: ignore[call-arg]
 sma.solve(tokens, direction=8)  # type: ignore[call-arg]
 alone.gram(levle=1)  # type: ignore[call-arg]
 sma.kernel(rows, rows, varaince=1.0)  # type: ignore[call-arg]

@@ -17,6 +17,7 @@ KEYS_SEEN, MASK = np.ones((3, 3), bool), np.ones((5, 3), bool)
 MAPS = [RNG.dirichlet(np.ones(3), (5, 2, 3)).swapaxes(2, 3) for _ in HEADS]
 QUERIES = [RNG.normal(size=(2, 2, 4)) for _ in HEADS]
 XI, ROWS = sma.attentioned_inputs(INPUTS, MAPS), sma.token_inputs(INPUTS, MAPS)
+GATED = sma.token_inputs(INPUTS, MAPS[:1], layers=(2, sma.layers.Gated(4)), gates=[RNG.uniform(size=(5, 3, 4))])
 PROBLEM = sma.Problem(XI, LABELS, width=5.0, temperature=0.2)
 TOKENS = sma.Problem(ROWS, LABELS, width=5.0, temperature=0.2)
 ENDLESS = sma.Problem(ROWS, LABELS, width=math.inf, temperature=0.2)
@@ -57,6 +58,8 @@ CALLS: dict = {
     theory.energy: {"problem": PROBLEM, "order_parameter": ORDER},
     theory.entropy: {"order_parameters": (ORDER, np.eye(2), 1.0), "width": 5.0, "variance": 1.0, "layers": HEADS},
     theory.gp_order_parameters: {"layers": HEADS, "variance": 1.0},
+    theory.bias_kernel: {"inputs": ROWS, "others": ROWS, "variance": 1.0},
+    theory.projection: {"inputs": ROWS, "components": 4, "variance": 1.0},
     model.attention_matrices: {"inputs": INPUTS, "attention": MAPS, "layout": "key_query", "mask": MASK},
     model.effective_weights: {"weights": WEIGHTS, "layers": HEADS},
     model.forward_paths: {"weights": WEIGHTS, "attentioned": XI},
@@ -64,6 +67,8 @@ CALLS: dict = {
     model.path_indices: {"layers": HEADS},
     model.relative_bias: {"table": RNG.normal(size=(2, 5)), "tokens": 3},
     model.weights_order_parameters: {"weights": WEIGHTS, "layers": HEADS},
+    pruning.block_kernels: {"inputs": GATED, "others": GATED, "variance": 1.0},
+    pruning.unit_slopes: {"inputs": GATED, "labels": LABELS, "variance": 1.0, "temperature": 0.1},
     pruning.fitted_features: {"attentioned": XI, "directions": 2},
     pruning.head_indices: {"layers": HEADS},
     pruning.head_kernels: {"inputs": ROWS, "others": ROWS, "variance": 1.0},

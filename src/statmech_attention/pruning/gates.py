@@ -122,7 +122,7 @@ def unit_slopes(
     Raises:
         ValueError: no layer with gates.
     """
-    known = variances(variance, len(inputs.chain.layers))
+    known = variances(variance, len(checks.instance("inputs", inputs, TokenInputs).chain.layers))
     kernel = known[-1] * infinite_width(inputs, inputs, known)
     targets, scale, temperature = _fitted(kernel, labels, temperature)
     pull = 0.5 * scale * _pull(Regression.of(scale * kernel, temperature, targets), targets)
