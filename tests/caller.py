@@ -24,6 +24,9 @@ inputs = sma.attentioned_inputs(drawn.inputs, attention, readout="mean")
 read = sma.attention_from_torch(None, drawn.inputs, layers=[])
 other = sma.attention_from_transformers(None, layers=[], batch_size=8)
 left = sma.reading.read_residuals(None, layers=[])
+told = sma.report(None, dict, ["a text"], ["a class"], readout="first")
+silence = sma.reading.only_heads(None, [0, 1])
+ours = sma.reading.own_slopes(None, drawn.inputs, drawn.labels, removal=True)
 layers = (2, sma.SkipHeads(2, values=3), sma.Gated(5, values=None), sma.Linear(), sma.Outputs(3))
 weights = sma.sample_weights(key=key, layers=layers, width=4, features=5)
 outputs = sma.forward(weights, drawn.inputs, attention, readout="last")
@@ -64,7 +67,6 @@ of_attention = alone.attention_slopes()
 direct, by_head = sma.kernel(rows, rows, variance=1.0), pruning.head_kernels(rows, rows, variance=1.0)
 network = sma.projection(rows, 8, variance=1.0)
 seen: sma.ProjectedInputs = network(rows, single=True)
-table = sma.report(None, None, ["text"], drawn.labels)
 worth = pruning.kernel_worth(direct, by_head, drawn.labels, temperature=0.1)
 by_block = pruning.block_kernels(rows, rows, variance=1.0)
 of_units = pruning.unit_slopes(rows, drawn.labels, variance=1.0)
@@ -122,6 +124,9 @@ sma.attentioned_inputs(drawn.inputs, attention, readuot="mean")  # type: ignore[
 sma.attention_from_torch(None, input=drawn.inputs)  # type: ignore[call-arg]
 sma.attention_from_transformers(modle=None)  # type: ignore[call-arg]
 sma.reading.read_residuals(modle=None)  # type: ignore[call-arg]
+sma.report(None, tokenizer=dict)  # type: ignore[call-arg]
+sma.reading.only_heads(modle=None, kept=[0])  # type: ignore[call-arg]
+sma.reading.own_slopes(None, drawn.inputs, lables=drawn.labels)  # type: ignore[call-arg]
 sma.sample_weights(key=key, layer=layers, width=4, features=5)  # type: ignore[call-arg]
 sma.forward(weights, drawn.inputs, attention, readuot="last")  # type: ignore[call-arg]
 sma.Heads(2, value=3)  # type: ignore[call-arg]
@@ -205,6 +210,7 @@ dmft.window_from_attention(dynamics, np.ones((4, 3)), slots=0)  # type: ignore[c
 dmft.patterns_from_arrays(queries=pair, key=pair, value=pair, output=pair)  # type: ignore[call-arg]
 sma.no_such_thing  # type: ignore[attr-defined]
 sma.token_inputs(drawn.inputs, attention, readuot="mean")  # type: ignore[call-arg]
+sma.projection(rows, component=8)  # type: ignore[call-arg]
 sma.solve(tokens, direction=8)  # type: ignore[call-arg]
 alone.gram(levle=1)  # type: ignore[call-arg]
 sma.kernel(rows, rows, varaince=1.0)  # type: ignore[call-arg]
@@ -212,6 +218,4 @@ pruning.head_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.block_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.unit_slopes(rows, drawn.labels, varaince=1.0)  # type: ignore[call-arg]
 theory.bias_kernel(rows, rows, varaince=1.0)  # type: ignore[call-arg]
-sma.projection(rows, component=8)  # type: ignore[call-arg]
-sma.report(None, None, ["text"], label=drawn.labels)  # type: ignore[call-arg]
 pruning.kernel_worth(direct, by_head, drawn.labels, temprature=0.1)  # type: ignore[call-arg]
