@@ -197,6 +197,11 @@ def test_many_tokens_are_projected_without_being_asked(monkeypatch, words, label
     assert colder.problem.attentioned is found.problem.attentioned
     limit = sma.solve(problem.replace(width=np.inf))
     assert limit.problem.projected
+    swept = sma.solve_sweep(problem, widths=[15.0, 30.0], temperatures=[0.1])
+    np.testing.assert_allclose(swept[0, 0].predict(test).mean, exact.predict(test).mean, rtol=0, atol=1e-6)
+    best = sma.maximise_evidence(problem, chosen="temperature").solution
+    assert best.problem.projected
+    assert np.isclose(sma.criterion(found, test).r, sma.criterion(exact, test).r, rtol=1e-4)
 
 
 def test_derivatives_of_the_evidence_are_those_of_differences(network, words, labels):

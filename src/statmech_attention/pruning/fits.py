@@ -77,8 +77,8 @@ def _solved(problem: Problem) -> Solution:
     return best
 
 
-def _worth(solution: Solution, definition: str) -> Float[np.ndarray, " heads"]:
-    worth = head_worth(solution, removal=definition == "removal")
+def _worth(solution: Solution, definition: str, inputs=None) -> Float[np.ndarray, " heads"]:
+    worth = head_worth(solution, inputs=inputs if solution.problem.projected else None, removal=definition == "removal")
     return worth.slopes if worth.losses is None else worth.losses
 
 
@@ -100,7 +100,7 @@ def on_tokens(problem: Problem, definition: str) -> Fit:
             others = (inputs if kept is None else keep_heads(inputs, kept)).take(test)
             return np.asarray(solution.predict(others).mean)
 
-        return Fitted(temperature, lambda: _worth(solution, definition), outputs)
+        return Fitted(temperature, lambda: _worth(solution, definition, network), outputs)
 
     return fit
 

@@ -92,6 +92,8 @@ def select_heads(
     ours.
     """
     problem = need_examples(need_problem(problem, tokens=True), "folds")
+    if problem.projected:
+        raise ValueError("problem: wanted attentioned_inputs or token_inputs, got what a projection sees. Give tokens.")
     tokens = isinstance(problem.attentioned, TokenInputs)
     problem = need_problem(problem, *(() if tokens else ("width",)), tokens=tokens)
     classes, heads = _classes(problem), problem.attentioned.chain.heads

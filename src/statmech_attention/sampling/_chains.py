@@ -19,10 +19,8 @@ from tqdm import tqdm
 from statmech_attention import checks
 from statmech_attention.installed import watched
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.kernels.of_paths import inputs_like
-from statmech_attention.theory.kernels.of_tokens import check_alike
-from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.problem import Problem, need_problem, new_inputs
 
 _BLOCK = 50  # draws between two looks at the progress bar
 _LEAST = {"draws": 4, "chains": 2, "warmup": 0, "thinning": 1}
@@ -69,10 +67,9 @@ def checked(problem, test, key, tokens: bool = False) -> tuple[Problem, Any]:
     if test is None:
         return problem, None
     inputs: Any = problem.attentioned
-    if not isinstance(inputs, TokenInputs):
+    if problem.along_paths:
         return problem, inputs_like("test", test, inputs)
-    check_alike(inputs, test, "test")
-    return problem, test
+    return problem, new_inputs(problem, test)
 
 
 def whole_widths(architecture: Architecture) -> tuple[int, ...]:

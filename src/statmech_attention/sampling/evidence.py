@@ -117,9 +117,10 @@ def importance(
     if checks.whole("points", points, PER_PRIOR_POINT) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two, as in 512, got {points!r}.")
     new: Any
+    observe: Any
     problem, new = checked(problem, test, key, tokens=True)
     inputs, kernels, narrow = problem.attentioned, None, False
-    if isinstance(inputs, TokenInputs):
+    if not problem.along_paths:
         lowest, density, gaussians = density_on_tokens(problem, directions, settle)
         factors = density.action.levels
         observe = partial(_on_tokens, output=None if new is None else output_on_tokens(lowest, new))

@@ -83,7 +83,7 @@ def posterior(
     new: Any
     record: Any
     problem, new = checked(problem, test, key, tokens=True)
-    settings, tokens = with_warmup(settings, 300), isinstance(problem.attentioned, TokenInputs)
+    settings, tokens = with_warmup(settings, 300), not problem.along_paths
     if tokens:
         lowest, density, gaussians = density_on_tokens(problem, directions, settle)
         record = partial(_record_on_tokens, output=None if new is None else output_on_tokens(lowest, new))

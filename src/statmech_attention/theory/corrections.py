@@ -25,7 +25,6 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.kernels.of_paths import inputs_like
-from statmech_attention.theory.kernels.of_tokens import check_alike
 from statmech_attention.theory.kernels.regression import Prediction
 from statmech_attention.theory.levels.levels import differentiated, entries, order_one
 from statmech_attention.theory.levels.paths import full_rank
@@ -69,7 +68,6 @@ def corrected(solution: Solution, *, test: AttentionedInputs | TokenInputs | Arr
     if solution.directions is not None:
         action = solution.landscape
         if test is not None:
-            check_alike(inputs, new, "test")
             outputs = output_on_tokens(solution, new)
     else:
         action = Action.of(all_pairs(problem), architecture, full_rank(architecture))

@@ -115,6 +115,8 @@ def first_order(problem: Problem, *, probes: int | None = None, key: checks.Key 
     Source: ours; for posterior means of kernels by prior cumulants see Zavatone-Veth et al. (2021).
     """
     problem = need_problem(problem, "width", "temperature", tokens=True)
+    if problem.projected:
+        raise ValueError("problem: wanted attentioned_inputs or token_inputs, got what a projection sees.")
     tokens = isinstance(problem.attentioned, TokenInputs)
     problem = problem if tokens else problem.reduce()
     rows, size = rows_of(problem.attentioned), problem.labels.size

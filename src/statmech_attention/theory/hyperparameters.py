@@ -103,6 +103,8 @@ def maximise_evidence(
     fewer = problem if tokens else problem.reduce()
     start: dict[str, Any] = {"directions": directions, "settle": settle, "tolerance": tolerance}
     trials = [minima(fewer, **start)[0]]
+    if tokens:
+        problem = fewer = fewer.replace(attentioned=trials[0].problem.attentioned)
 
     def loss(logs):
         there = at_logs(fewer, names, logs)

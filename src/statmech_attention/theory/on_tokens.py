@@ -113,12 +113,11 @@ def minima_on_tokens(problem: Problem, **options) -> list[Solution]:
     return sorted((first, narrow), key=lambda solution: float(solution.excess))
 
 
-def sweep_on_tokens(problem: Problem, architectures, temperatures, **options) -> tuple[Action, Directions]:
-    """An action and the directions that serve all these networks: those of the narrowest and coldest one."""
+def sweep_on_tokens(problem: Problem, architectures, temperatures, **options) -> Solution:
+    """The solution whose directions serve all these networks, that of the narrowest and coldest one."""
     narrowest = min(architectures, key=lambda architecture: architecture.widest)
     coldest = problem.replace(width=narrowest.widths, temperature=float(jnp.min(temperatures)))
-    solution = solved_on_tokens(coldest, **options)
-    return solution.landscape, solution.directions
+    return solved_on_tokens(coldest, **options)
 
 
 def _start(problem: Problem, start) -> Solution | None:

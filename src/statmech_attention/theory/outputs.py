@@ -13,7 +13,7 @@ from statmech_attention.theory.descent.energies import PairEnergy, packed, pair_
 from statmech_attention.theory.kernels.of_paths import kernel_inputs, kernel_scale
 from statmech_attention.theory.kernels.regression import Prediction
 from statmech_attention.theory.levels.new_tokens import output as new_output
-from statmech_attention.theory.problem import inputs_of
+from statmech_attention.theory.problem import inputs_of, new_inputs
 from statmech_attention.theory.solution import Solution
 
 
@@ -49,6 +49,7 @@ def by_output(values, inputs: AttentionedInputs):
 def output_on_tokens(solution: Solution, test: TokenInputs) -> Callable[..., Prediction]:
     """Mean (9) and variance (30) of the output on test inputs, a function of a point and the action."""
     inputs, directions, variance = inputs_of(solution.problem), solution.directions, solution.problem.variance
+    test = new_inputs(solution.problem, test)
 
     def at(point, action) -> Prediction:
         return new_output(test, inputs, directions.ranked, directions.features, action, point, variance)

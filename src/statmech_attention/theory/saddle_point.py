@@ -135,8 +135,9 @@ def solve_sweep(
     shared = None
     if not problem.along_paths:
         options = {"tolerance": tolerance, "max_steps": max_steps, "directions": directions, "settle": settle}
-        action, shared = sweep_on_tokens(problem, architectures, columns, **options)
-        method = "gradients"
+        coldest = sweep_on_tokens(problem, architectures, columns, **options)
+        action, shared, method = coldest.landscape, coldest.directions, "gradients"
+        problem = problem.replace(attentioned=coldest.problem.attentioned)
     else:
         no_directions(directions=directions, settle=settle)
         action, method = prepared(problem.replace(width=architectures[0].widths, temperature=temperatures[0]), method)
