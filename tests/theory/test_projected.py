@@ -167,6 +167,10 @@ def test_reduced_rows_take_the_mean_of_what_is_left_out(many):
     problem = sma.Problem(seen, labels, width=np.inf, temperature=0.2, variance=VARIANCE)
     reduced = problem.reduce()
     assert reduced.attentioned.own == pytest.approx(float(seen.rest.mean()))
+    parts = [range(30), range(30, 90)]
+    numbers = {"width": np.inf, "temperature": 0.2, "variance": VARIANCE}
+    added = sum(sma.Problem(network(words.take(some)), labels[some], **numbers).reduce() for some in parts)
+    assert float(added.attentioned.own) == pytest.approx(float(seen.rest.mean()))
     rest = float(seen.rest.mean()) * VARIANCE[0] * VARIANCE[-1]
     plain = np.asarray(sma.kernel(seen, network(words), variance=VARIANCE)) + (0.2 + rest) * np.eye(90)
     nats = -0.5 * (labels @ np.linalg.solve(plain, labels) + np.linalg.slogdet(plain)[1] + 90 * np.log(2 * np.pi))
