@@ -203,7 +203,8 @@ def projection(
 
     Args:
         inputs: from `token_inputs`.
-        components: $M$. With 64, 90 % of the trace of the kernels that were tried was kept; time grows with its square.
+        components: $M$; time grows with its square. With 64, 99.7 % of the trace was kept on sentences of an encoder
+            at infinite width, and two thirds with sharp random attention. Predictions moved by 2 and 4 %.
         variance: $\sigma^2$, or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$, as in `Problem`.
     """
     if not isinstance(inputs, TokenInputs):
