@@ -81,7 +81,7 @@ text: venv
 read: venv  ## read tiny models of transformers and write results/reading.json (QUICK=1: compare ten with it)
 	@$(pip) torch==2.13.0 transformers==5.24.0
 	$(if $(QUICK),,$(python) tools/read_models.py)
-	$(python) -m pytest tests/reading
+	$(python) -m pytest tests/readers
 
 workflow: venv
 	@$(pip) 'snakemake>=9.14,<10' 'snakemake-executor-plugin-slurm>=2.0,<3'

@@ -6,7 +6,7 @@ import pytest
 import statmech_attention as sma
 
 torch = pytest.importorskip("torch", reason="needs PyTorch, as `make read` installs it")
-networks = pytest.importorskip("reading.own_networks")
+networks = pytest.importorskip("readers.own_networks")
 
 INPUTS = torch.tensor(np.random.default_rng(0).normal(size=(2, 7, 8)), dtype=torch.float32)
 FITS = [
