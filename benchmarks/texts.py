@@ -36,7 +36,8 @@ def made(texts: int):
     tokens = words[np.array(drawn)] + places
     attention = []
     for queries, keys in zip(*maps, strict=True):
-        logits = np.einsum("hki,eti,hkj,esj->ehst", queries, tokens, keys, tokens, optimize=True) / np.sqrt(2)
+        asked, known = (np.einsum("eti,hki->ehtk", tokens, each, optimize=True) for each in (queries, keys))
+        logits = known @ asked.swapaxes(2, 3) / np.sqrt(2)  # keys before queries
         weights = np.exp(logits - logits.max(axis=2, keepdims=True))
         attention.append(weights / weights.sum(axis=2, keepdims=True))
     return sma.token_inputs(tokens, attention, layers=[sma.SkipHeads(HEADS)] * LAYERS, readout="mean"), topics
