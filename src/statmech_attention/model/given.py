@@ -48,7 +48,7 @@ def given_parts(inputs, attention, gates, *, layout: str, mask, **options) -> It
 
 
 def _reads(inputs) -> Iterator[ReadAttention] | None:
-    """What was read, a batch at a time; None for tokens."""
+    """Reads, a batch at a time; None for tokens."""
     if isinstance(inputs, ReadAttention):
         return iter((inputs,))
     several = isinstance(inputs, list | tuple) and any(isinstance(one, ReadAttention) for one in inputs)

@@ -125,7 +125,7 @@ def unit_slopes(
     known = variances(variance, len(checks.instance("inputs", inputs, TokenInputs).chain.layers))
     kernel = known[-1] * infinite_width(inputs, inputs, known)
     targets, scale, temperature = _fitted(kernel, labels, temperature)
-    pull = 0.5 * scale * _pull(Regression.of(scale * kernel, temperature, targets), targets)
+    pull = 0.5 * scale * twice_slope(Regression.of(scale * kernel, temperature, targets), targets)
     pull = inputs.spread(inputs.spread(pull).T).T
     slopes = []
     for place, gram, adjoint, one in _levels(inputs, inputs, variance):
@@ -143,7 +143,7 @@ def _some(slopes: list, inputs: TokenInputs, wanted: str) -> list:
 
 
 def _levels(inputs: TokenInputs, others: TokenInputs, variance) -> Iterator[tuple]:
-    """Of every layer from the first: its number, $G$ above it, the adjoint $O$ below it, and its variance."""
+    """Number, $G$ above, the adjoint $O$ below, and variance of every layer from the first."""
     check_alike(checks.instance("inputs", inputs, TokenInputs), others, "others")
     known, sizes = variances(variance, len(inputs.chain.layers)), (len(inputs.tokens), len(others.tokens))
     checks.memory("inputs", *sizes, len(known) + 1, "A row is a token of a text: take fewer or shorter texts.")
@@ -199,7 +199,7 @@ def kernel_worth(
     kernel, heads = _checked_kernels(kernel, heads)
     targets, scale, temperature = _fitted(kernel, labels, temperature)
     whole = Regression.of(scale * kernel, temperature, targets)
-    slopes = 0.5 * scale * np.einsum("hpq,pq->h", heads, _pull(whole, targets))
+    slopes = 0.5 * scale * np.einsum("hpq,pq->h", heads, twice_slope(whole, targets))
     without = [float(Regression.of(scale * (kernel - head), temperature, targets).nats) for head in heads]
     numbers = None if layers is None else head_indices(layers=layers)
     if numbers is not None:
@@ -215,7 +215,7 @@ def _fitted(kernel, labels, temperature):
     return targets, *scale_and_temperature(kernel, targets, temperature)
 
 
-def _pull(whole: Regression, targets) -> Float[np.ndarray, "examples examples"]:
+def twice_slope(whole: Regression, targets) -> Float[np.ndarray, "examples examples"]:
     """Twice the derivative of the log evidence in the kernel."""
     solved, inverse = np.asarray(whole.solve(targets)), np.asarray(whole.solve(np.eye(len(targets))))
     return solved @ solved.T - targets.shape[1] * inverse

@@ -62,5 +62,5 @@ def check_alike(example: int, places: np.ndarray, batch: Sequence, alone: Sequen
 
 
 def _rounding(tensor) -> float:
-    """What is added to one without being noticed."""
+    """Share of one that is lost in its rounding."""
     return 2.0 ** -{"torch.float64": 52, "torch.float16": 10, "torch.bfloat16": 7}.get(str(tensor.dtype), 23)

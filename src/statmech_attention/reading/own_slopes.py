@@ -107,15 +107,14 @@ class _Probe:
     """A Gaussian probe of embeddings, and how its evidence changes with them."""
 
     def __init__(self, rows: np.ndarray, labels, temperature: float | None):
-        from statmech_attention.pruning.gates import scale_and_temperature
+        from statmech_attention.pruning.gates import scale_and_temperature, twice_slope
 
         temperature = temperature if temperature is None else checks.positive("temperature", temperature)
         labels = np.asarray(checks.labels(labels, len(rows), axes=np.shape(labels)[1:]), float)
         self.targets, kernel = labels.reshape(len(rows), -1), rows @ rows.T / rows.shape[1]
         self.scale, self.temperature = scale_and_temperature(kernel, self.targets, temperature)
         whole = self._regression(rows)
-        solved, inverse = np.asarray(whole.solve(self.targets)), np.asarray(whole.solve(np.eye(len(rows))))
-        steep = self.scale * (solved @ solved.T - self.targets.shape[1] * inverse)
+        steep = self.scale * twice_slope(whole, self.targets)
         self.slopes, self.nats = steep @ rows / rows.shape[1], float(whole.nats)
 
     def loss(self, rows: np.ndarray) -> float:

@@ -114,8 +114,12 @@ def kernel_in_blocks(
 
 def _factors(chain: Chain, variances) -> list[Float[np.ndarray, " seeds"]]:
     """The variance of every seed, one of kept ones, from the first layer up."""
-    pairs = zip(chain.layers, variances[1:-1], strict=True)
-    return [np.where(np.arange(layer.seeds) < int(layer.keeps), 1.0, variance) for layer, variance in pairs]
+    return [seed_variances(*pair) for pair in zip(chain.layers, variances[1:-1], strict=True)]
+
+
+def seed_variances(layer, variance: float) -> Float[np.ndarray, " seeds"]:
+    """One of a kept seed, and that of the values of the others."""
+    return np.where(np.arange(layer.seeds) < int(layer.keeps), 1.0, variance)
 
 
 @quick_jit()

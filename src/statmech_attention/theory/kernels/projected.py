@@ -29,7 +29,7 @@ from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.kernels.in_blocks import Block, padded_blocks
+from statmech_attention.theory.kernels.in_blocks import Block, padded_blocks, seed_variances
 
 _CHOSEN = 100  # examples of which the components are sought
 _SEEN_WORST = 0.5  # of these, the share with most left out by a first choice
@@ -245,7 +245,7 @@ def _of(few: TokenInputs, components: int, variance: tuple[float, ...]) -> Proje
     signals = [block.weights[..., None] for block in examples]
     blocks, lost = [], []
     for place in reversed(range(len(few.chain.layers))):
-        factors = seed_deviations(few.chain.layers[place], variance[place])
+        factors = np.sqrt(seed_variances(few.chain.layers[place], variance[place]))
         wide = [
             _expanded(block.maps[place] * factors[:, None, None], above)
             for block, above in zip(examples, signals, strict=True)
@@ -306,15 +306,10 @@ def _blocks(inputs: TokenInputs, components: int) -> Iterator[Block]:
     return padded_blocks(inputs, max(1, min(len(inputs), _AT_ONCE // (seeds * longest * (longest + components)))))
 
 
-def seed_deviations(layer, variance: float) -> Float[np.ndarray, " seeds"]:
-    """One of a kept seed, and the deviation of values of the others."""
-    return np.where(np.arange(layer.seeds) < int(layer.keeps), 1.0, np.sqrt(variance))
-
-
 def deviations(network: Projection) -> list[Float[np.ndarray, " seeds"]]:
-    """`seed_deviations` of all layers, from the readout down."""
+    """Deviations of the seeds of all layers, from the readout down."""
     pairs = zip(network.chain.layers[::-1], network.variance[::-1], strict=True)
-    return [seed_deviations(*pair) for pair in pairs]
+    return [np.sqrt(seed_variances(*pair)) for pair in pairs]
 
 
 def ones(chain: Chain) -> list[Float[np.ndarray, " seeds"]]:

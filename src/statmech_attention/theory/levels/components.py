@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from statmech_attention.theory.kernels.projected import ProjectedInputs, deviations, kernel_of_components, products
 from statmech_attention.theory.kernels.regression import Prediction
 from statmech_attention.theory.levels.features import FeatureLevels
-from statmech_attention.theory.levels.ranking import Features, Level, Ranked, pull_of_labels
+from statmech_attention.theory.levels.ranking import Features, Level, Ranked, level_between, pull_of_labels
 
 
 def ranked_components(
@@ -50,14 +50,10 @@ def _leading(felt, most: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _level(block, deviation, keeps: int, below, above) -> Level:
     """A layer between features: the blocks of $V_l$ at a unit variance."""
-    variance = deviation[-1] ** 2
     passed = below.T @ np.einsum("sab,sac->bc", block[keeps:], block[keeps:], optimize=True) @ below
     along = below.T @ np.einsum("sab,sac->bc", block[:keeps], block[:keeps], optimize=True) @ below
-    through = np.einsum("bi,sab,aj->sij", below, block, above, optimize=True)
-    kept, values = through[:keeps].sum(axis=0), through[keeps:] / deviation[-1]
-    kept_rest = keeps * (along - kept @ kept.T)
-    values_rest = passed / variance - np.tensordot(values, values, ((0, 2), (0, 2)))
-    return Level(kept, values, kept_rest, values_rest, passed)
+    through = np.einsum("bi,sab,aj->sij", below, block, above, optimize=True) / deviation[:, None, None]
+    return level_between(through, keeps, passed, along, deviation[-1] ** 2)
 
 
 def features_of_components(inputs: ProjectedInputs, columns, features: Features) -> Features:

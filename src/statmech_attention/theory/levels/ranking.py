@@ -197,6 +197,11 @@ def _level(rows, layer, columns, across, along, images, variance) -> Level:
     """A layer, from the features' columns below and their images above."""
     through = columns.T @ seeded(rows, layer, images)
     keeps = int(rows.chain.layers[layer].keeps)
+    return level_between(through, keeps, across, along, variance)
+
+
+def level_between(through, keeps: int, across, along, variance) -> Level:
+    """A layer of these maps between features, a kept seed's first; the rest is what they miss."""
     kept, values = through[:keeps].sum(axis=0), through[keeps:]
     kept_rest = keeps * (along - kept @ kept.T)
     values_rest = across / variance - np.tensordot(values, values, ((0, 2), (0, 2)))
