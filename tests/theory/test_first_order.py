@@ -138,13 +138,27 @@ def both_ways(request):
     return *problems, rows.take(5), cut[1]
 
 
-def test_tokens_and_paths_agree(both_ways):
+def test_tokens_paths_and_components_agree(both_ways):
     tokens, paths, new, along = both_ways
     one, two = sma.first_order(tokens, probes=60), sma.first_order(paths)
+    components = sma.projection(tokens.attentioned, 100, variance=1.3)(tokens.attentioned)
+    seen = sma.first_order(tokens.replace(attentioned=components), probes=60)
+    assert np.allclose(np.concatenate(seen.heads, axis=1), np.concatenate(one.heads, axis=1), rtol=1e-10, atol=1e-12)
+    assert np.allclose(jax.tree.leaves(seen.predict(new)), jax.tree.leaves(one.predict(new)), rtol=1e-8, atol=1e-9)
     assert np.allclose(np.concatenate(one.heads, axis=1), np.concatenate(two.heads, axis=1), rtol=1e-10)
     assert np.allclose(one.layers, two.layers, rtol=1e-10)
     assert np.allclose([heads.sum(axis=1) for heads in two.heads], two.layers[:-1], rtol=1e-12)
     assert np.allclose(jax.tree.leaves(one.predict(new)), jax.tree.leaves(two.predict(along)), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("both_ways", ["skips"], indirect=True)
+def test_what_a_projection_leaves_out_is_noise(both_ways):
+    tokens, _, new, _ = both_ways
+    network = sma.projection(tokens.attentioned, 2, variance=1.3)
+    seen = tokens.replace(attentioned=network(tokens.attentioned))
+    assert seen.attentioned.left_out > 0.01
+    solution, found = sma.solve(seen.replace(width=math.inf)), sma.first_order(seen, probes=60).predict(new)
+    assert np.allclose(jax.tree.leaves(found.limit), jax.tree.leaves(solution.predict(new)), rtol=1e-9)
 
 
 @pytest.mark.parametrize("both_ways", ["outputs"], indirect=True)

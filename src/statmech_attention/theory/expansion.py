@@ -28,9 +28,9 @@ from statmech_attention.theory.fluctuations import (
     shares_of_all,
 )
 from statmech_attention.theory.kernels.of_paths import inputs_like
-from statmech_attention.theory.kernels.of_tokens import check_alike
+from statmech_attention.theory.kernels.projected import ProjectedInputs
 from statmech_attention.theory.kernels.regression import Prediction, Regression
-from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.problem import Problem, need_problem, new_inputs
 
 
 class FirstOrderPrediction(NamedTuple):
@@ -74,7 +74,7 @@ class FirstOrder:
     def __repr__(self) -> str:
         return f"FirstOrder(({self.gain:.4g} {self.fluctuations:+.4g} ± {self.error:.2g}) nats / N)"
 
-    def predict(self, test: AttentionedInputs | TokenInputs | ArrayLike) -> FirstOrderPrediction:
+    def predict(self, test: AttentionedInputs | TokenInputs | ProjectedInputs | ArrayLike) -> FirstOrderPrediction:
         """First order of mean and variance of the output, (Q4): slope and curvature of (Q2) + (Q3) at $v + j a$ in $j$.
 
         Args:
@@ -83,11 +83,9 @@ class FirstOrder:
         Returns:
             `FirstOrderPrediction(limit, slope)`, each with mean and variance, `(test examples, ..)`.
         """
-        train, inputs = self.problem.attentioned, test
-        if isinstance(train, TokenInputs):
-            check_alike(train, inputs, "test")
-        else:
-            inputs = inputs_like("test", inputs, train)
+        train = self.problem.attentioned
+        paths = isinstance(train, AttentionedInputs)
+        inputs = inputs_like("test", test, train) if paths else new_inputs(self.problem, test)
         found = _predicted(rows_of(train, inputs), rows_of(inputs, train), numbers_of(self.problem), self._sides)
         mean, variance, *slopes = (part.reshape(-1, *train.chain.readout.axes) for part in found)
         return FirstOrderPrediction(Prediction(mean, variance), Prediction(*slopes))
@@ -105,23 +103,22 @@ def first_order(problem: Problem, *, probes: int | None = None, key: checks.Key 
     with $N$, higher orders are not small.
 
     Args:
-        problem: a `Problem` of paths or tokens, with width and temperature. $N$ is the largest width; only
-            ratios count. Infinite widths are equal, or beside narrow heads infinite, with $N$ the largest $d$.
+        problem: a `Problem` of paths, tokens, or what a projection sees of them, with width and temperature.
+            $N$ is the largest width; only ratios count. Infinite widths are equal, or beside narrow heads
+            infinite, with $N$ the largest $d$. What a projection leaves out is taken not to fluctuate.
         probes: random matrices for (Q3), at least 2; its part by which the whole kernel grows is exact. If None,
-            64 for tokens, and for paths all pairs of rows, whose sum is exact; it is taken wherever there are
-            no more pairs than probes.
+            64, or for paths all pairs of rows, whose sum is exact; it is taken wherever there are no more
+            pairs than probes.
         key: a JAX random key for the probes; `jax.random.key(0)` if None.
 
     Source: ours; for posterior means of kernels by prior cumulants see Zavatone-Veth et al. (2021).
     """
     problem = need_problem(problem, "width", "temperature", tokens=True)
-    if problem.projected:
-        raise ValueError("problem: wanted attentioned_inputs or token_inputs, got what a projection sees.")
-    tokens = isinstance(problem.attentioned, TokenInputs)
-    problem = problem if tokens else problem.reduce()
+    paths = isinstance(problem.attentioned, AttentionedInputs)
+    problem = problem.reduce() if paths else problem
     rows, size = rows_of(problem.attentioned), problem.labels.size
     pairs = size * (size + 1) // 2
-    probes = (64 if tokens else pairs) if probes is None else checks.whole("probes", probes, 2)
+    probes = (pairs if paths else 64) if probes is None else checks.whole("probes", probes, 2)
     key = checks.key("key", jax.random.key(0) if key is None else key)
     signs = None if probes >= pairs else jax.random.rademacher(key, (probes, size, size + 1), float)
     gains, terms, sides = _coefficients(rows, numbers_of(problem), signs)
@@ -182,7 +179,8 @@ def _predicted(rows: Rows, new: Rows, numbers: Numbers, sides):
         def joined(old, more):
             return jnp.concatenate([old, more[number][None]])
 
-        both = jax.tree.map(joined, rows, new) if tokens else rows._replace(inputs=joined(rows.inputs, new.inputs))
+        once = {"inputs": joined(rows.inputs, new.inputs), "rest": joined(rows.rest, new.rest)}
+        both = jax.tree.map(joined, rows, new) if tokens else rows._replace(**once)
         network, kernel = network_of(both, numbers)
         regression = Regression.of(kernel[:-1, :-1], numbers.temperature, numbers.labels)
         root, weights = regression.whiten(jnp.eye(len(kernel) - 1)).T, jnp.append(regression.solve(numbers.labels), 0.0)

@@ -19,16 +19,21 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.kernels.of_paths import kernel_inputs
+from statmech_attention.theory.kernels.of_paths import kernel_inputs, over_outputs
+from statmech_attention.theory.kernels.projected import ProjectedInputs, deviations
 from statmech_attention.theory.problem import Problem
 
 _AT_ONCE = 2**18  # entries of the matrices of a block of pairs; large ones are multiplied one by one
 
 
 class Rows(NamedTuple):
-    """Rows of examples, one for every output; along paths `read` has no axis of examples, and maps have one for all."""
+    """Rows of examples, one for every output; only those of tokens have a `read` and maps of their own.
+
+    The paths of all examples are the same, and so are the components of a projected network.
+    """
 
     inputs: Any  # (examples, rows, features)
+    rest: Any  # what a projected network leaves out of every example's overlap with itself
     read: Any  # the readout's weights, (examples, rows, outputs)
     kept: list  # B_s of the kept seeds of every layer, (examples, seeds, below, above)
     fresh: list  # B_s of its other seeds
@@ -78,7 +83,12 @@ def rows_of(inputs: Any, others: Any = None) -> Rows:
     chain, eye = inputs.chain, np.eye(inputs.chain.outputs)
     tokens: Any
     read: Any
-    if isinstance(inputs, TokenInputs):
+    rest: Any = np.zeros(len(inputs) * len(eye))
+    if isinstance(inputs, ProjectedInputs):
+        tokens, read = over_outputs(inputs.values.swapaxes(1, 2), len(eye)), eye
+        rest = np.repeat(np.broadcast_to(inputs.rest, len(inputs)), len(eye))
+        maps = _components(inputs, eye)
+    elif isinstance(inputs, TokenInputs):
         longest = max(each.groups[-1].length for each in (inputs, others or inputs))
         tokens, read, *maps = (np.repeat(part, len(eye), axis=0) for part in _padded(inputs, longest))
         read = read * np.tile(eye, (len(inputs), 1))[:, None]
@@ -88,7 +98,14 @@ def rows_of(inputs: Any, others: Any = None) -> Rows:
         maps = [np.array([[np.kron(seed[:, None], one) for seed in layer.mixing(1.0).T]]) for layer, one in each]
     pairs = [np.split(layer, [int(kind.keeps)], axis=1) for kind, layer in zip(chain.layers, maps, strict=True)]
     kept, fresh = ([pair[place] for pair in pairs] for place in range(2))
-    return jax.tree.map(jnp.asarray, Rows(tokens, read, kept, fresh))
+    return jax.tree.map(jnp.asarray, Rows(tokens, rest, read, kept, fresh))
+
+
+def _components(inputs: ProjectedInputs, eye) -> list:
+    """Maps between the components of a projected network, for seeds of values of variance one."""
+    each = list(zip(inputs.projection.blocks, deviations(inputs.projection), strict=True))[::-1]
+    scaled = [block.swapaxes(1, 2) / deviation[:, None, None] for block, deviation in each]
+    return [np.array([[np.kron(seed, eye) for seed in layer]]) for layer in scaled]
 
 
 def _padded(inputs: TokenInputs, longest: int) -> list:
@@ -134,7 +151,7 @@ def network_of(rows: Rows, numbers: Numbers):
         gram = values + beside
     inputs = jnp.sqrt(first) * rows.inputs
     if rows.read.ndim == 2:
-        kernel = jnp.einsum("mpi,pq,nqi->mn", inputs, gram, inputs, optimize=True)
+        kernel = jnp.einsum("mpi,pq,nqi->mn", inputs, gram, inputs, optimize=True) + jnp.diag(first * last * rows.rest)
         return Network(inputs, None, levels, top, ratio), kernel
     products = inputs.reshape(len(gram), -1) @ inputs.reshape(len(gram), -1).T
     kernel = (products * gram).reshape(2 * inputs.shape[:2]).sum(axis=(1, 3))

@@ -53,11 +53,16 @@ def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths fe
     chain, values = attentioned.chain, attentioned.values
     if np.any(chain.path_gains != 1):
         values = values * jnp.asarray(chain.path_gains, values.dtype)[None, :, None]
-    if chain.outputs == 1:
+    return over_outputs(values, chain.outputs)
+
+
+def over_outputs(values: Float[Array, "examples paths features"], outputs: int) -> Float[Array, "rows all features"]:
+    """A row and a path per output, zero where they are of different ones."""
+    if outputs == 1:
         return values
     examples, paths, features = values.shape
-    spread = jnp.einsum("epi,cd->ecpdi", values, jnp.eye(chain.outputs, dtype=values.dtype))
-    return spread.reshape(examples * chain.outputs, paths * chain.outputs, features)
+    spread = jnp.einsum("epi,cd->ecpdi", values, jnp.eye(outputs, dtype=values.dtype))
+    return spread.reshape(examples * outputs, paths * outputs, features)
 
 
 @jax.jit
