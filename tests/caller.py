@@ -83,7 +83,6 @@ vectors, mean = sampling.predictors(problem, draws), sampling.prediction(draws)
 ratio, size = sampling.r_hat(draws["order_parameter"]), sampling.effective_size(draws["order_parameter"])
 error = sampling.estimate(draws["order_parameter"]).error
 
-trained = training.train_weights(problem, key=key, steps=10)
 found = training.learn_attention(lambda theta, data: problem, {"q": jnp.zeros(3)}, steps=10)
 order, heads = pruning.removal_order(scores, layers=(2, 2)), pruning.head_indices(layers=(2, 2))
 chosen = sma.select_heads(problem, keep=1, folds=4)
@@ -176,7 +175,6 @@ sampling.prediction(draw=draws)  # type: ignore[call-arg]
 sampling.r_hat(draw=draws)  # type: ignore[call-arg]
 sampling.effective_size(draw=draws)  # type: ignore[call-arg]
 sampling.estimate(draw=draws)  # type: ignore[call-arg]
-training.train_weights(problem, key=key, step=10)  # type: ignore[call-arg]
 training.learn_attention(lambda theta, data: problem, {"q": jnp.zeros(3)}, step=10)  # type: ignore[call-arg]
 pruning.removal_order(scores, layer=(2, 2))  # type: ignore[call-arg]
 pruning.head_indices(layer=(2, 2))  # type: ignore[call-arg]

@@ -15,7 +15,7 @@ from statmech_attention.sampling import attention as learned
 from statmech_attention.theory import corrections
 from statmech_attention.theory.kernels import in_blocks, projected
 from statmech_attention.training import attention as trained
-from statmech_attention.training import learn_attention, train_weights
+from statmech_attention.training import learn_attention
 
 TRAIN, LABELS, TEST = inputs(2)
 PROBLEM = sma.Problem(TRAIN, LABELS, layers=(2,), width=3, temperature=0.2)
@@ -146,9 +146,8 @@ def test_kernels_in_blocks_and_a_pass_of_a_projected_network(number):
     export(partial(in_blocks._of_blocks), (maps, *rows), (maps, *rows), ones)
 
 
-def test_corrections_and_training():
+def test_corrections():
     solution = sma.solve(PROBLEM)
-    export(lambda temperature: train_weights(PROBLEM.replace(temperature=temperature), key=KEY, steps=2), 0.2)
     export(partial(corrections._corrected.__wrapped__, outputs=None), *_arguments(solution))
 
 

@@ -26,6 +26,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
@@ -37,7 +38,6 @@ from statmech_attention.theory.prepared import feature_energy
 from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
-from statmech_attention.training.weights import descent
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _climb(theta, data, rate, *, problem_of, log_prior, steps: int):
         prior = 0.0 if log_prior is None else log_prior(theta)
         return -_log_evidence(problem_of(theta, *data), deviation * point) - prior
 
-    (theta, point), losses = descent(loss, (theta, jnp.zeros_like(deviation)), rate, steps)
+    (theta, point), losses = _descent(loss, (theta, jnp.zeros_like(deviation)), rate, steps)
     return theta, deviation * point, -losses
 
 
@@ -122,3 +122,17 @@ def _log_evidence(problem: Problem, point) -> Float[Array, ""]:
     energy = feature_energy(problem, problem)
     action = Action.of(energy, problem.architecture, full_rank(problem.architecture))
     return -action.half(point) - 0.5 * problem.labels.size * np.log(2 * np.pi)
+
+
+def _descent(function: Callable[[Any], Array], start: Any, rate, steps: int) -> tuple[Any, Float[Array, " steps"]]:
+    """The end of Adam's descent, at a rate that falls to zero along a cosine, and the value before each step."""
+    optimiser = optax.adam(optax.cosine_decay_schedule(rate, steps))
+
+    def step(state, _):
+        point, internal = state
+        value, gradient = jax.value_and_grad(function)(point)
+        updates, internal = optimiser.update(gradient, internal)
+        return (optax.apply_updates(point, updates), internal), value
+
+    (point, _), values = jax.lax.scan(step, (start, optimiser.init(start)), None, length=steps)
+    return point, values
