@@ -4,16 +4,6 @@
   const ROLES = ["good 1→1", "adversarial 1→2", "denoising 2→1", "adversarial 2→2"];
   const HEADS = [["step head", "random head"], ["uniform head", "random head"]];
   const WIDTHS = [3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 5000, Infinity];
-  const SVG = "http://www.w3.org/2000/svg";
-
-  const element = (name, attributes = {}, text = "") => {
-    const made = document.createElementNS(SVG, name);
-    Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
-    if (text) made.textContent = text;
-    return made;
-  };
-  const shown = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
-  const named = (width) => (width === Infinity ? "∞" : String(width));
 
   // The network from left to right, each path as wide as the root of its weight.
   function drawNetwork(svg, state, found) {
@@ -46,7 +36,7 @@
     found.U.forEach((line, i) => {
       line.forEach((value, j) => {
         const strength = depth(value), x = 30 + j * step, y = 24 + i * step;
-        svg.append(element("rect", { x, y, width: step - 1, height: step - 1, fill: value < 0 ? "#2166AC" : "#B2182B", "fill-opacity": strength.toFixed(3) }));
+        svg.append(element("rect", { x, y, width: step - 1, height: step - 1, fill: signed(value), "fill-opacity": strength.toFixed(3) }));
         svg.append(element("text", { x: x + step / 2, y: y + step / 2 + 4, "text-anchor": "middle", class: strength > 0.55 ? "on-dark" : "" }, shown(value)));
       });
       const place = 24 + (i + 0.5) * step;
@@ -55,26 +45,9 @@
     });
   }
 
-  // Test accuracy against width, with the chosen width as a dot and the limit of infinite width as a dashed line.
-  function drawCurve(svg, curve, state) {
-    svg.replaceChildren();
-    const low = curve.some((value) => value < 0.75) ? 0.5 : 0.75, [x0, x1, y0, y1] = [44, 388, 216, 28];
-    const x = (place) => x0 + ((x1 - x0) * place) / (WIDTHS.length - 1), y = (value) => y0 - ((y0 - y1) * Math.max(0, value - low)) / (1 - low);
-    for (let value = low; value < 1.01; value += low < 0.75 ? 0.1 : 0.05) {
-      svg.append(element("line", { x1: x0, x2: x1, y1: y(value), y2: y(value), class: "grid" }));
-      svg.append(element("text", { x: x0 - 6, y: y(value) + 4, "text-anchor": "end" }, value.toFixed(2)));
-    }
-    [0, 2, 4, 6, 8, 10, 13].forEach((place) => svg.append(element("text", { x: x(place), y: y0 + 18, "text-anchor": "middle" }, named(WIDTHS[place]))));
-    svg.append(element("text", { x: (x0 + x1) / 2, y: y0 + 38, "text-anchor": "middle" }, "width N"));
-    svg.append(element("text", { x: 4, y: 12 }, "test accuracy"));
-    const limit = curve[WIDTHS.length - 1];
-    if (limit !== undefined) {
-      svg.append(element("line", { x1: x0, x2: x1, y1: y(limit), y2: y(limit), stroke: gp, "stroke-width": 2, "stroke-dasharray": "5 4" }));
-      svg.append(element("text", { x: x0 + 4, y: y(limit) + 15 }, `infinite width: ${limit.toFixed(3)}`));
-    }
-    const points = curve.map((value, place) => `${x(place)},${y(value)}`).filter((_, place) => curve[place] !== undefined);
-    svg.append(element("polyline", { points: points.join(" "), fill: "none", stroke: theory, "stroke-width": 2.5 }));
-    svg.append(element("circle", { cx: x(state.width), cy: y(curve[state.width]), r: 7, fill: theory }));
+  function curveOf(svg, curve, at) {
+    const wide = curve.some((value) => value < 0.75), low = wide ? 0.5 : 0.75, step = wide ? 0.1 : 0.05;
+    drawCurve(svg, { widths: WIDTHS, curve, at, low, step, ticks: [0, 2, 4, 6, 8, 10, 13], colours: TASK.colours });
   }
 
   function begin(root) {
@@ -91,7 +64,7 @@
       waiting = setTimeout(() => {
         const found = solveAt(place, from);
         curve[place] = found.accuracy;
-        drawCurve(curveSvg, curve, state);
+        curveOf(curveSvg, curve, state.width);
         fill(place - 1, found.x);
       }, 30);
     }
@@ -107,7 +80,7 @@
       curve[state.width] = found.accuracy;
       drawNetwork(network, state, found);
       drawMatrix(matrix, found);
-      drawCurve(curveSvg, curve, state);
+      curveOf(curveSvg, curve, state.width);
       const [N, T] = [named(WIDTHS[state.width]), Number((10 ** state.temperature).toPrecision(2))];
       root.querySelector("output[name=width]").textContent = N;
       root.querySelector("output[name=temperature]").textContent = T;
@@ -139,5 +112,5 @@
     root.hidden = false;
   }
 
-  document.querySelectorAll(".calculator[hidden]").forEach(begin);
+  document.querySelectorAll(".calculator.paths[hidden]").forEach(begin);
 })();

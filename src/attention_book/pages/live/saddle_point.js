@@ -100,7 +100,8 @@ const repeated = (F, times) => {
 // Coordinates of the network of the heads that are kept: a, then the rows of A2, then those of A1.
 function network(heads, kernels, labels, alpha, temperature) {
   const [first, second] = heads.map((layer) => layer.length);
-  const kept = heads[0].flatMap((h1) => heads[1].map((h2) => 2 * h1 + h2));
+  const across = Math.sqrt(kernels.length); // heads of a layer; both have as many
+  const kept = heads[0].flatMap((h1) => heads[1].map((h2) => across * h1 + h2));
   const small = kept.map((p, i) => kept.slice(0, i + 1).map((q) => kernels[Math.max(p, q)][Math.min(p, q)]));
   const rows = (size) => Array.from({ length: size }, (_, i) => i + 1);
   const sizes = [1, ...rows(second), ...rows(kept.length)]; // every row ends with a diagonal entry
@@ -140,7 +141,7 @@ function network(heads, kernels, labels, alpha, temperature) {
     byF2.forEach((line, i) => line.forEach((entry, j) => { gradient[0] += entry * found.A2[i][j]; }));
     for (let i = 0; i < second; i++) for (let j = 0; j <= i; j++) gradient[at++] += x[0] * byF2[i][j];
     for (let i = 0; i < kept.length; i++) for (let j = 0; j <= i; j++) gradient[at++] += byA1[i][j];
-    return { value: value + alpha * one.value, gradient, U: found.U, regression: one.regression };
+    return { value: value + alpha * one.value, energy: one.value, gradient, U: found.U, regression: one.regression };
   }
   return { kept, start, curvature, action };
 }
@@ -156,13 +157,14 @@ function minimise({ start, curvature, action }, from, tolerance = 1e-7) {
   while (largest() > tolerance && steps < 300) {
     let direction = inverse.map((line) => -dot(line, now.gradient)), fall = dot(direction, now.gradient);
     if (!(fall < 0)) { inverse = fresh(); direction = inverse.map((line) => -dot(line, now.gradient)); fall = dot(direction, now.gradient); }
+    if (-fall < 1e-15 * (1 + Math.abs(now.value))) break; // rounding hides what is left of the gradient
     let length = 1, next, y;
     do {
       y = x.map((value, i) => value + length * direction[i]);
       next = action(y);
       length /= 2;
     } while (!(next.value <= now.value + 1e-4 * 2 * length * fall) && length > 1e-12);
-    if (!(next.value < Infinity) || length <= 1e-12) break; // rounding hides what is left of the gradient
+    if (!(next.value < Infinity) || length <= 1e-12) break;
     const s = y.map((value, i) => value - x[i]), g = next.gradient.map((value, i) => value - now.gradient[i]), sg = dot(s, g);
     if (sg > 0) {
       const Hg = inverse.map((line) => dot(line, g)), scale = (1 + dot(g, Hg) / sg) / sg;
@@ -174,30 +176,34 @@ function minimise({ start, curvature, action }, from, tolerance = 1e-7) {
   return { ...now, x, steps, gradient: largest() };
 }
 
-// Fraction of test examples on which the mean predictor has the right sign.
-function testAccuracy(train, test, kept, U, regression) {
-  const { examples, features } = train, weights = kept.map(() => new Float64Array(features));
+// Mean outputs (9) on test examples.
+function meanOutputs(train, test, kept, U, regression) {
+  const { examples, features } = train, scale = 1 / (kept.length * features);
   const seen = kept.map((p) => {
     const sum = new Float64Array(features);
     for (let i = 0; i < examples; i++) for (let f = 0; f < features; f++) sum[f] += regression[i] * train.inputs[p][i * features + f];
     return sum;
   });
-  U.forEach((line, a) => line.forEach((entry, b) => { for (let f = 0; f < features; f++) weights[a][f] += entry * seen[b][f]; }));
-  let right = 0;
-  for (let i = 0; i < test.examples; i++) {
-    let output = 0;
-    kept.forEach((p, a) => { for (let f = 0; f < features; f++) output += weights[a][f] * test.inputs[p][i * features + f]; });
-    right += output * test.labels[i] > 0 ? 1 : 0;
-  }
-  return right / test.examples;
+  const weights = U.map((line) => seen[0].map((_, f) => scale * line.reduce((sum, entry, b) => sum + entry * seen[b][f], 0)));
+  const outputs = Array.from({ length: test.examples }, (_, i) => kept.reduce((output, p, a) => {
+    for (let f = 0; f < features; f++) output += weights[a][f] * test.inputs[p][i * features + f];
+    return output;
+  }, 0));
+  return { weights, outputs };
 }
 
 // Theory of the network of some heads, [[of layer 1], [of layer 2]], at one width (Infinity too) and temperature.
-function solveNetwork(task, { width, temperature, heads = [[0, 1], [0, 1]], from = null }) {
+function solveNetwork(task, { width, temperature, heads = [[0, 1], [0, 1]], from = null, tolerance = 1e-7 }) {
   const { train, test, kernels } = task, alpha = train.examples / width;
   const problem = network(heads, kernels, train.labels, alpha, temperature);
-  const found = minimise(problem, from);
-  return { ...found, kept: problem.kept, accuracy: testAccuracy(train, test, problem.kept, found.U, found.regression) };
+  const found = minimise(problem, from, tolerance);
+  const { weights, outputs } = meanOutputs(train, test, problem.kept, found.U, found.regression);
+  const right = outputs.filter((output, i) => output * test.labels[i] > 0).length;
+  // To leading order, -N (S - S_0) / 2 - P ln(2 pi) / 2, where the smallest entropy S_0 counts the diagonal entries.
+  const least = problem.start.reduce((sum, one) => sum + one, 0), P = train.examples;
+  const nats = width === Infinity ? P * found.energy : width * (found.value - least);
+  const evidence = -(nats + P * Math.log(2 * Math.PI)) / 2;
+  return { ...found, kept: problem.kept, weights, outputs, evidence, accuracy: right / test.examples };
 }
 
 function loadTask(packed) {
