@@ -31,6 +31,7 @@ PANELS = {
     "order_parameter": ((np.eye(4),), {"layers": PAIR}),
     "path_blocks": ((np.eye(4),), {"layers": PAIR, "title": "theory"}),
     "path_correlations": ((np.eye(4) + 0.1,), {"layers": PAIR}),
+    "positive_cone": ((4.0,), {}),
     "principal_overlaps": ((np.arange(12.0).reshape(2, 6),), {"label": "GP", "count": 4}),
     "reference_line": (([0.8, 0.9],), {"label": "GP"}),
     "switching": ((0.3,), {}),
@@ -81,6 +82,19 @@ def test_order_parameter_is_centred_at_zero_and_named_by_heads():
     assert [text.get_text() for text in axes.texts][:4] == ["12", "0", "-4.1", "0"]
     axes = plotting.path_blocks(np.eye(9), layers=(sma.SkipHeads(2), sma.SkipHeads(2)))
     assert [frame.get_x() for frame in axes.patches] == [-0.5, 2.5, 5.5]
+
+
+def test_cone_holds_positive_matrices_and_no_others():
+    axes = plotting.positive_cone(4.0)
+    cone = axes.patches[0].get_path()
+    roots = np.random.default_rng(0).normal(size=(200, 2, 2))
+    positive = roots @ roots.mT
+    positive *= 3 / np.maximum(3, np.trace(positive, axis1=1, axis2=2) / 2)[:, None, None]
+    mixed = positive + 3 * np.array([[0, 1], [1, 0]])
+    seen = [cone.contains_points(plotting.in_cone(one).T, radius=1e-9) for one in (positive, mixed)]
+    lid = plotting.in_cone(np.eye(2) * 3)[1] - 3 * np.sin(np.radians(14))
+    low = plotting.in_cone(positive)[1] < lid  # in front of the lid
+    assert low.sum() > 100 and seen[0][low].all() and not seen[1].all()
 
 
 def test_slider_has_a_picture_for_every_value_and_loads_nothing():

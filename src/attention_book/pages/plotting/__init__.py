@@ -1,5 +1,6 @@
 """Figure panels of the book, beside those of the library."""
 
+from attention_book.pages.plotting.cones import in_cone, positive_cone
 from attention_book.pages.plotting.panels import (
     HIDDEN_MARKOV_PATHS,
     MUTED,
