@@ -88,7 +88,7 @@ order, heads = pruning.removal_order(scores, layers=(2, 2)), pruning.head_indice
 chosen = sma.select_heads(problem, keep=1, folds=4)
 smaller = sma.keep_heads(trial.train, pruning.kept_heads([0], layers=(2, 2)))
 lost, without = pruning.head_worth(solution, removal=True), pruning.without_head(trial.train, 0)
-features = pruning.fitted_features(trial.train, directions=3)
+features = pruning.fitted_features(trial.train, components=3)
 plotting.use_style()
 plotting.against_width([3, 30], np.zeros((2, 5)), label="theory")
 plotting.order_parameter(np.eye(4), layers=(2, 2), annotate=True)
@@ -181,7 +181,7 @@ pruning.head_indices(layer=(2, 2))  # type: ignore[call-arg]
 pruning.kept_heads([0], layer=(2, 2))  # type: ignore[call-arg]
 pruning.head_worth(solution, remove=True)  # type: ignore[call-arg]
 pruning.without_head(trial.train, haed=0)  # type: ignore[call-arg]
-pruning.fitted_features(trial.train, direction=3)  # type: ignore[call-arg]
+pruning.fitted_features(trial.train, component=3)  # type: ignore[call-arg]
 sma.select_heads(problem, kept=1)  # type: ignore[call-arg]
 sma.keep_heads(trial.train, keep=[0])  # type: ignore[call-arg]
 plotting.use_styles()  # type: ignore[attr-defined]

@@ -69,7 +69,7 @@ CALLS: dict = {
     model.weights_order_parameters: {"weights": WEIGHTS, "layers": HEADS},
     pruning.block_kernels: {"inputs": GATED, "others": GATED, "variance": 1.0},
     pruning.unit_slopes: {"inputs": GATED, "labels": LABELS, "variance": 1.0, "temperature": 0.1},
-    pruning.fitted_features: {"attentioned": XI, "directions": 2},
+    pruning.fitted_features: {"attentioned": XI, "components": 2},
     pruning.head_indices: {"layers": HEADS},
     pruning.head_kernels: {"inputs": ROWS, "others": ROWS, "variance": 1.0},
     pruning.head_worth: {"solution": SOLUTION, "removal": True},

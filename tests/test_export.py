@@ -148,7 +148,7 @@ def test_kernels_in_blocks_and_a_pass_of_a_projected_network(number):
 
 def test_corrections():
     solution = sma.solve(PROBLEM)
-    export(partial(corrections._corrected.__wrapped__, outputs=None), *_arguments(solution))
+    export(corrections._corrected.__wrapped__, *_arguments(solution))
 
 
 def _arguments(solution):

@@ -84,8 +84,7 @@ def _dataset(thing: Problem | Solution):
 
 def _of_problem(problem: Problem, batch: tuple[str, ...]) -> dict[str, Any]:
     """Variables of a problem whose numbers have the axes `batch`."""
-    inputs: Any = problem.attentioned
-    labels, leading = np.asarray(problem.labels), tuple[str, ...]()
+    inputs, labels, leading = problem.attentioned, np.asarray(problem.labels), tuple[str, ...]()
     variables: dict[str, Any] = {}
     if problem.projected:
         raise ValueError("save: wanted attentioned_inputs or token_inputs, got what a projection sees. Pickle it.")

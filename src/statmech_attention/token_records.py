@@ -8,7 +8,7 @@ from statmech_attention.layers.chains import Chain
 from statmech_attention.model.tokens import Group, TokenInputs
 from statmech_attention.theory.levels.features import Factors, FeatureLevels
 from statmech_attention.theory.levels.ranking import Level, Ranked
-from statmech_attention.theory.problem import Problem, inputs_of
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Directions
 
 _LEVELS = ("columns", "images", "values")
@@ -29,10 +29,9 @@ def tokens_of_arrays(arrays: dict[str, np.ndarray], chain: Chain) -> TokenInputs
     groups, first = list[Group](), 0
     for place, length in enumerate(arrays["lengths"].tolist()):
         maps = tuple(arrays[f"maps_{place}_{layer}"] for layer in range(len(chain.layers)))
-        last = first + length * int(np.sum(np.diff(arrays["starts"], append=len(arrays["weights"])) == length))
-        groups.append(Group(slice(first, last), length, maps))
-        first = last
-    return TokenInputs(chain, tuple(groups), arrays["tokens"], arrays["weights"], arrays["order"], arrays["starts"])
+        groups.append(Group(slice(first, first + length * len(maps[0])), length, maps))
+        first += length * len(maps[0])
+    return TokenInputs(chain, tuple(groups), arrays["tokens"], arrays["weights"], arrays["order"])
 
 
 def arrays_of_directions(directions: Directions) -> dict[str, np.ndarray]:
@@ -49,7 +48,7 @@ def arrays_of_directions(directions: Directions) -> dict[str, np.ndarray]:
 
 def directions_of_arrays(arrays: dict[str, np.ndarray], problem: Problem) -> Directions:
     """The directions with these arrays; features are cut from them again."""
-    inputs = inputs_of(problem)
+    inputs = problem.attentioned
     layers = len(inputs.chain.layers)
     levels = tuple(Level(*(arrays[f"level_{place}_{name}"] for name in Level._fields)) for place in range(layers))
     columns, images, values = (tuple(arrays[f"{name}_{place}"] for place in range(layers + 1)) for name in _LEVELS)

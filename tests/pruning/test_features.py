@@ -17,19 +17,19 @@ def attentioned():
     return sma.AttentionedInputs(jax.numpy.asarray(values), HEADS)
 
 
-@pytest.mark.parametrize("directions", [1, 3, WIDTH])
-def test_features_are_the_first_singular_vectors(attentioned, directions):
-    features = fitted_features(attentioned, directions)
+@pytest.mark.parametrize("components", [1, 3, WIDTH])
+def test_features_are_the_first_singular_vectors(attentioned, components):
+    features = fitted_features(attentioned, components)
     flat = np.asarray(attentioned.values).reshape(-1, WIDTH)
     flat = flat - flat.mean(axis=0)
     _, sizes, vectors = np.linalg.svd(flat, full_matrices=False)
-    assert features.variance_lost == pytest.approx(np.sum(sizes[directions:] ** 2) / np.sum(sizes**2), abs=1e-12)
+    assert features.variance_lost == pytest.approx(np.sum(sizes[components:] ** 2) / np.sum(sizes**2), abs=1e-12)
     found = features.of(attentioned)
     assert found.layers == HEADS
-    scale = np.sqrt(directions * len(flat) / np.sum(sizes[:directions] ** 2))
-    wanted = scale * np.abs(flat @ vectors[:directions].T)  # signs of the vectors are free
+    scale = np.sqrt(components * len(flat) / np.sum(sizes[:components] ** 2))
+    wanted = scale * np.abs(flat @ vectors[:components].T)  # signs of the vectors are free
     np.testing.assert_allclose(np.abs(found.values).reshape(wanted.shape), wanted, rtol=1e-8, atol=1e-9)
-    assert np.mean(np.sum(found.values**2, axis=2)) / directions == pytest.approx(1.0, rel=1e-12)
+    assert np.mean(np.sum(found.values**2, axis=2)) / components == pytest.approx(1.0, rel=1e-12)
 
 
 def test_other_examples_get_the_same_features(attentioned):

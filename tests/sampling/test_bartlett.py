@@ -71,7 +71,7 @@ def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
 
 def test_narrow_layers_are_short_of_columns():
     factors = _bartlett.bartlett(Architecture.of((3, 2), (4, 1, 2)))
-    assert (factors.sizes, factors.ranks) == ((3, 2, 1), (3, 1, 1))
+    assert [(shape.size, shape.rank) for shape in factors.shapes] == [(3, 3), (2, 1), (1, 1)]
     point = np.zeros(factors.coordinates)
-    found = jax.eval_shape(lambda point: coordinates.order_parameter_factors(point, factors), point)
+    found = jax.eval_shape(lambda point: coordinates.factors_of_entries(levels.entries(point, factors), factors), point)
     assert [factor.shape for factor in found] == [(6, 3), (2, 1), (1, 1)]

@@ -11,7 +11,6 @@ import statmech_attention as sma
 from statmech_attention.sampling import _bartlett, _density
 from statmech_attention.sampling._modes import gaussians_at_modes
 from statmech_attention.theory.levels import levels
-from statmech_attention.theory.levels.paths import order_parameter
 
 HEADS, WIDTH, VARIANCE, TEMPERATURE = (2, 2), 9.0, 1.3, 0.1
 
@@ -32,7 +31,7 @@ def data(request, problem):
 
 def plain(point, problem, factors):
     """The potential by automatic differentiation alone."""
-    energy = sma.theory.energy(problem, order_parameter(point, factors))
+    energy = sma.theory.energy(problem, factors.overlap(levels.entries(point, factors)))
     chain = 0.5 * levels.excess_entropy(point, jnp.full(3, WIDTH), factors) + levels.order_one(point, factors)
     return chain + 0.5 * len(problem.labels) * energy
 

@@ -43,8 +43,8 @@ def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(name):
     @jax.vmap
     def bartlett(key):
         pieces = []
-        shapes = zip(whole_widths(architecture), factors.places, factors.counts, strict=True)
-        for width, places, (_, below) in shapes:
+        shapes = zip(whole_widths(architecture), factors.pieces, strict=True)
+        for width, (_, places, below) in shapes:
             key, one, two = jax.random.split(key, 3)
             # As many squares as there are degrees of freedom: a gamma law is drawn by rejection, for much longer.
             freedom = np.arange(width) < (width - places)[:, None]

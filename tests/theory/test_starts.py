@@ -8,7 +8,8 @@ import scipy.linalg
 
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
-from statmech_attention.theory.levels.paths import full_rank, order_parameter_factors
+from statmech_attention.theory.levels.levels import entries
+from statmech_attention.theory.levels.paths import factors_of_entries, full_rank
 from statmech_attention.theory.search import search
 from statmech_attention.theory.starts import order_of_heads, starts
 
@@ -23,7 +24,7 @@ def raised(problem):
     """What the starts along labels add to the identity, in the lowest stage."""
     factors = full_rank(problem.architecture)
     points = [one.point for one in starts(problem, factors) if one.name == "labels"]
-    lowest = [np.asarray(order_parameter_factors(jnp.asarray(point), factors)[0]) for point in points]
+    lowest = [np.asarray(factors_of_entries(entries(jnp.asarray(point), factors), factors)[0]) for point in points]
     return [factor @ factor.T - np.eye(len(factor)) for factor in lowest]
 
 

@@ -8,7 +8,6 @@ import pytest
 import statmech_attention as sma
 from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._density import posterior_density
-from statmech_attention.theory.levels.paths import order_parameter
 from statmech_attention.theory.outputs import cross_kernels, output
 from statmech_attention.theory.prepared import prepared
 
@@ -82,7 +81,7 @@ def test_the_posterior_of_a_reduced_problem_is_that_of_its_examples():
         @jax.jit
         def numbers(point):
             density = jax.value_and_grad(action.potential)(point)
-            return density, output(order_parameter(point, factors), action.energy, kernels)
+            return density, output(action.overlap(point), action.energy, kernels)
 
         return numbers(point)
 

@@ -26,7 +26,7 @@ def main() -> None:
     token = np.arange(embeddings.shape[1]) < lengths[:, None]
     seen = np.einsum("ehk,ekd->ehd", attention, embeddings)
     features = fitted_features(sma.Problem(seen, labels, layers=(seen.shape[1],)).attentioned, DIRECTIONS)
-    reduced = ((embeddings - features.mean) @ features.directions)[token]
+    reduced = ((embeddings - features.mean) @ features.axes)[token]
     step = np.abs(reduced).max() / 127
     np.savez_compressed(
         FILE,

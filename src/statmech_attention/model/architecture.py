@@ -73,12 +73,14 @@ class Architecture:
 
         A stage of infinite width stays where its entropy is smallest, whatever the weight.
         """
-        # No infinity may meet another one, not even where it is not taken: the derivative would be no number.
-        unit, widths = self.unit, _numbers(self.stage_widths)
+        widths = _numbers(self.stage_widths)
         xp = np if checks.concrete(widths) else jnp
-        finite = xp.isfinite(widths)
-        known = xp.where(xp.isfinite(unit), unit, 1.0)
-        return tuple(xp.where(finite, xp.where(finite, widths, 1.0) / known, 1.0))
+
+        def finite(numbers):
+            """With 1 for infinity, whose derivatives would be no numbers, not even where it is not taken."""
+            return xp.where(xp.isfinite(numbers), numbers, 1.0)
+
+        return tuple(xp.where(xp.isfinite(widths), finite(widths) / finite(self.unit), 1.0))
 
 
 def variances(variance, layers: int) -> tuple:

@@ -66,7 +66,6 @@ class TokenInputs:
         tokens: `(rows, features)`.
         weights: of every row at the readout.
         order: numbers of the examples in the order of the rows.
-        starts: the first row of each of these.
     """
 
     chain: Chain
@@ -74,7 +73,6 @@ class TokenInputs:
     tokens: Float[np.ndarray, "rows features"]
     weights: Float[np.ndarray, " rows"]
     order: Int[np.ndarray, " examples"]
-    starts: Int[np.ndarray, " examples"]
 
     def __len__(self) -> int:
         """Number of examples."""
@@ -84,6 +82,21 @@ class TokenInputs:
     def layers(self) -> tuple:
         """$(H_1, .., H_L)$, or layers of other kinds among them, as in `(2, SkipHeads(2), Outputs(3))`."""
         return self.chain.shorthand
+
+    @property
+    def starts(self) -> Int[np.ndarray, " examples"]:
+        """The first row of every example, in the order of the rows."""
+        return np.concatenate([np.arange(group.rows.start, group.rows.stop, group.length) for group in self.groups])
+
+    @property
+    def lengths(self) -> Int[np.ndarray, " examples"]:
+        """The number of tokens of every example, in the order of the rows."""
+        return np.concatenate([np.full(len(group.maps[0]), group.length) for group in self.groups])
+
+    @property
+    def longest(self) -> int:
+        """The largest of them."""
+        return self.groups[-1].length
 
     def __repr__(self) -> str:
         paths, features = self.chain.paths, self.tokens.shape[1]
@@ -108,9 +121,10 @@ class TokenInputs:
                 value matrices are not one for every head.
         """
         smaller, parts = self.chain.keep(kept)
+        need_value_matrices((*self.chain.layers, *smaller.layers))
         branches = [list(part.branches) for part in parts]
         gains = [
-            _gains(part.layer) / _gains(layer)[left]
+            np.diagonal(seed_factors(part.layer)) / np.diagonal(seed_factors(layer))[left]
             for part, layer, left in zip(parts, self.chain.layers, branches, strict=True)
         ]
 
@@ -127,8 +141,7 @@ class TokenInputs:
         """The inputs of the network in which the values of a head of this layer are zero."""
         kind = self.chain.layers[layer]
         branch = kind.branch_heads.index(head)
-        if not one_value_matrix_per_head(kind):
-            raise ValueError(f"layers: wanted one value matrix per head, got {kind}.")
+        need_value_matrices((kind,))
 
         def silenced(maps):
             changed = maps[layer].copy()
@@ -151,24 +164,40 @@ class TokenInputs:
     def seen(self, rows: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "examples features columns"]:
         """Sums of the tokens of every example, weighted by each column; over the root of $N_0$."""
         sums = np.empty((len(self), self.tokens.shape[1], rows.shape[1]))
-        for place, (first, last) in enumerate(zip(self.starts, [*self.starts[1:], len(rows)], strict=True)):
-            sums[self.order[place]] = self.tokens[first:last].T @ rows[first:last]
+        for number, first, length in zip(self.order, self.starts, self.lengths, strict=True):
+            sums[number] = self.tokens[first : first + length].T @ rows[first : first + length]
         return sums / np.sqrt(self.tokens.shape[1])
 
     def spread(self, examples: Float[np.ndarray, "examples *columns"]) -> Float[np.ndarray, "rows *columns"]:
         """The entry of its example for every row."""
-        return np.repeat(examples[self.order], np.diff(self.starts, append=len(self.weights)), axis=0)
+        return np.repeat(examples[self.order], self.lengths, axis=0)
+
+    def padded(
+        self, rows: Float[np.ndarray, "rows *columns"], length: int
+    ) -> Float[np.ndarray, "examples length *columns"]:
+        """Rows of every example with zeros up to a length, in the order in which the examples were given."""
+        wide = np.zeros((len(self) * length, *rows.shape[1:]))
+        wide[np.arange(len(rows)) + np.repeat(self.order * length - self.starts, self.lengths)] = rows
+        return wide.reshape(len(self), length, *rows.shape[1:])
+
+    def padded_maps(self, length: int) -> list[Float[np.ndarray, "examples _seeds length length"]]:
+        """The maps of every layer alike."""
+        whole = [np.zeros((len(self), layer.seeds, length, length)) for layer in self.chain.layers]
+        for group in self.groups:
+            some = self.order[self.lengths == group.length]
+            for place, maps in enumerate(whole):
+                maps[some, :, : group.length, : group.length] = group.whole(place)
+        return whole
 
     def blocks(self, at_once: int) -> Iterator["TokenInputs"]:
-        """At most so many examples of one length at a time, in the order of the rows."""
-        for rows, length, maps in self.groups:
-            for start in range(rows.start, rows.stop, at_once * length):
-                here = slice(start, min(start + at_once * length, rows.stop))
-                tokens, first = self.tokens[here], (start - rows.start) // length
-                count = len(tokens) // length
-                some = Group(slice(0, len(tokens)), length, tuple(layer[first : first + count] for layer in maps))
-                numbers = np.arange(count)
-                yield TokenInputs(self.chain, (some,), tokens, self.weights[here], numbers, length * numbers)
+        """At most so many examples of one length at a time, in the order of the rows and numbered by it."""
+        for group in self.groups:
+            for first in range(0, len(group.maps[0]), at_once):
+                maps = tuple(layer[first : first + at_once] for layer in group.maps)
+                count, start = len(maps[0]), group.rows.start + first * group.length
+                rows = slice(start, start + count * group.length)
+                block = Group(slice(0, count * group.length), group.length, maps)
+                yield TokenInputs(self.chain, (block,), self.tokens[rows], self.weights[rows], np.arange(count))
 
     def _examples(self) -> Iterator[_Example]:
         for block in self.blocks(1):
@@ -225,7 +254,7 @@ def _grouped(chain: Chain, examples: list[_Example]) -> TokenInputs:
     """The examples sorted by length."""
     lengths = np.array([len(example.tokens) for example in examples])
     order = np.argsort(lengths, kind="stable")
-    starts, groups, first = np.cumsum(lengths[order]) - lengths[order], list[Group](), 0
+    groups, first = list[Group](), 0
     for length, members in groupby(order, key=lambda number: int(lengths[number])):
         some = [examples[number] for number in members]
         maps = tuple(np.stack(layer) for layer in zip(*(example.maps for example in some), strict=True))
@@ -233,7 +262,7 @@ def _grouped(chain: Chain, examples: list[_Example]) -> TokenInputs:
         first += length * len(some)
     tokens = np.concatenate([examples[number].tokens for number in order])
     weights = np.concatenate([examples[number].weights for number in order])
-    return TokenInputs(chain, tuple(groups), tokens, weights, order, starts)
+    return TokenInputs(chain, tuple(groups), tokens, weights, order)
 
 
 def _seed_maps(layer, matrix, before, after, shape) -> Float[np.ndarray, "examples seeds tokens *_tokens"]:
@@ -260,11 +289,10 @@ def one_value_matrix_per_head(layer) -> bool:
     return _is_diagonal(seed_factors(layer))
 
 
-def _gains(layer) -> Float[np.ndarray, " branches"]:
-    """Coefficients of branches each of which is a seed."""
-    if not one_value_matrix_per_head(layer):
-        raise ValueError(f"layers: wanted one value matrix per head, got {layer}.")
-    return np.diagonal(seed_factors(layer))
+def need_value_matrices(layers) -> None:
+    """Raise ValueError where heads share value matrices."""
+    if not all(map(one_value_matrix_per_head, layers)):
+        raise ValueError(f"layers: wanted one value matrix per head, got {', '.join(map(str, layers))}.")
 
 
 def _is_diagonal(matrix) -> bool:

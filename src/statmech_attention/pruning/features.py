@@ -21,13 +21,13 @@ class Components(NamedTuple):
 
     Attributes:
         mean: $m$.
-        directions: $R$, orthonormal columns, the largest principal component first.
+        axes: $R$, orthonormal columns, the largest principal component first.
         scale: $s$.
-        variance_lost: share of the variance outside these directions, 0 to 1.
+        variance_lost: share of the variance outside these axes, 0 to 1.
     """
 
     mean: Float[np.ndarray, " width"]
-    directions: Float[np.ndarray, "width features"]
+    axes: Float[np.ndarray, "width features"]
     scale: float
     variance_lost: float
 
@@ -35,32 +35,32 @@ class Components(NamedTuple):
         """Return attentioned inputs, training or other ones, with these features in double precision."""
         values = np.asarray(attentioned.values)
         checks.same("attentioned", "the features axis", values.shape[2], "the features fitted", len(self.mean))
-        features = np.empty((*values.shape[:2], self.directions.shape[1]))
+        features = np.empty((*values.shape[:2], self.axes.shape[1]))
         for row, value in zip(features, values, strict=True):  # in double precision a little at a time
-            row[:] = self.scale * ((value - self.mean) @ self.directions)
+            row[:] = self.scale * ((value - self.mean) @ self.axes)
         checks.need_double("attentioned", features)
         return replace(attentioned, values=jnp.asarray(features))
 
 
-def fitted_features(attentioned: AttentionedInputs, directions: int) -> Components:
+def fitted_features(attentioned: AttentionedInputs, components: int) -> Components:
     r"""The first principal components over examples and paths, scaled to $\langle |\xi^\pi|^2 \rangle / N_0 = 1$.
 
     Args:
         attentioned: of the training examples, in any precision.
-        directions: $N_0$, the number of features.
+        components: $N_0$, how many there are to be: the number of features.
     """
     values = np.asarray(checks.instance("attentioned", attentioned, AttentionedInputs).values)
     examples, paths, width = values.shape
-    directions = checks.whole("directions", directions, most=min(width, examples * paths - 1))
+    components = checks.whole("components", components, most=min(width, examples * paths - 1))
     mean = values.mean(axis=(0, 1), dtype=float)
     moment = np.zeros((width, width))
     for value in values:
         centred = value - mean
         moment += centred.T @ centred / (examples * paths)
     variances, vectors = np.linalg.eigh(moment)
-    kept, every = variances[::-1][:directions].sum(), variances.sum()
+    kept, every = variances[::-1][:components].sum(), variances.sum()
     if not kept > 0:
         raise ValueError("attentioned: wanted inputs that differ, got the same for all examples and paths.")
     return Components(
-        mean, vectors[:, ::-1][:, :directions], float(np.sqrt(directions / kept)), float(1 - kept / every)
+        mean, vectors[:, ::-1][:, :components], float(np.sqrt(components / kept)), float(1 - kept / every)
     )

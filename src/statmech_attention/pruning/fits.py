@@ -16,7 +16,6 @@ from statmech_attention.theory import Problem, Solution, log_evidence, solve, so
 from statmech_attention.theory.kernels.of_paths import DEFINITIONS, head_scores
 from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
 from statmech_attention.theory.kernels.regression import Regression
-from statmech_attention.theory.problem import inputs_of
 from statmech_attention.theory.solution import raise_unless_converged
 
 WORTHS = ("derivative", "removal")
@@ -85,7 +84,7 @@ def _worth(solution: Solution, definition: str, inputs=None) -> Float[np.ndarray
 def on_tokens(problem: Problem, definition: str) -> Fit:
     """Fits at a finite width, with scale and temperature of the kernel of infinite width; scores are heads' worth."""
     checks.choice("definition", definition, WORTHS)
-    inputs, labels = inputs_of(problem), np.asarray(problem.labels)
+    inputs, labels = problem.attentioned, np.asarray(problem.labels)
 
     def fit(train, kept=None) -> Fitted:
         network = (inputs if kept is None else keep_heads(inputs, kept)).take(train)
@@ -108,7 +107,7 @@ def on_tokens(problem: Problem, definition: str) -> Fit:
 def at_infinite_width(problem: Problem, definition: str) -> Fit:
     """Fits of the kernel of infinite width on tokens, its scale by the evidence; scores are heads' worth to it."""
     by_removal = checks.choice("definition", definition, WORTHS) == "removal"
-    inputs, labels = inputs_of(problem), np.asarray(problem.labels)
+    inputs, labels = problem.attentioned, np.asarray(problem.labels)
     whole = kernel_of_tokens(inputs, inputs, problem.variance)
     heads = head_kernels(inputs, inputs, variance=problem.variance)
 

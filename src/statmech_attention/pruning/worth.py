@@ -8,6 +8,7 @@ its prior, and the evidence lost is, exactly, the ratio of two densities of that
 is negative where the labels are likelier without the head.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -17,13 +18,12 @@ from jaxtyping import Float, Int
 from statmech_attention import checks
 from statmech_attention.layers.chains import order_parameters_on, partial_paths_left
 from statmech_attention.model import AttentionedInputs, TokenInputs
-from statmech_attention.model.tokens import one_value_matrix_per_head
+from statmech_attention.model.tokens import need_value_matrices
 from statmech_attention.pruning.gates import head_kernels, kernel_worth
 from statmech_attention.pruning.heads import head_indices, kept_heads
 from statmech_attention.theory import Solution, log_evidence, solve
 from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
 from statmech_attention.theory.on_tokens import seen_anew
-from statmech_attention.theory.problem import inputs_of
 from statmech_attention.theory.slopes import pull_on_components
 
 
@@ -66,48 +66,50 @@ def head_worth(solution: Solution, *, inputs: TokenInputs | None = None, removal
     removal = checks.flag("removal", removal)
     problem, tokens = checks.instance("solution", solution, Solution).problem, solution.directions is not None
     chain = problem.attentioned.chain
-    numbers = head_indices(layers=chain)
     if problem.projected:
-        return _of_projection(solution, inputs, removal, numbers)
+        return _of_projection(solution, inputs, removal)
     if inputs is not None:
         raise ValueError("inputs: wanted only where a projection has been solved. Leave it out.")
     if tokens and not solution.directions.count:
-        inputs = inputs_of(problem)
+        inputs = problem.attentioned
         plain = kernel_of_tokens(inputs, inputs, problem.variance)
         heads = head_kernels(inputs, inputs, variance=problem.variance)
         found = kernel_worth(plain, heads, problem.labels, temperature=problem.temperature)
-        return HeadWorth(found.slopes, found.losses if removal else None, (), numbers)
-    slopes = solution.slopes()
-    if "gates" not in slopes:
-        raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
+        return HeadWorth(found.slopes, found.losses if removal else None, (), head_indices(layers=chain))
+    if tokens:
+        need_value_matrices(chain.layers)
+    without = (_without(solution, head) for head in range(sum(chain.heads)))
+    return _worth(solution, solution.slopes()["gates"], without, removal)
+
+
+def _worth(solution: Solution, slopes, without: Iterable[Solution], removal: bool) -> HeadWorth:
+    """Slopes, and with `removal` what is lost without each head."""
+    numbers = head_indices(layers=solution.problem.layers)
     if not removal:
-        return HeadWorth(slopes["gates"], None, (), numbers)
-    without = tuple(_without(solution, head) for head in range(sum(chain.heads)))
-    losses = np.array([float(log_evidence(solution) - log_evidence(smaller)) for smaller in without])
-    return HeadWorth(slopes["gates"], losses, without, numbers)
+        return HeadWorth(slopes, None, (), numbers)
+    each = tuple(without)
+    losses = np.array([float(log_evidence(solution) - log_evidence(smaller)) for smaller in each])
+    return HeadWorth(slopes, losses, each, numbers)
 
 
-def _of_projection(solution: Solution, inputs, removal: bool, numbers) -> HeadWorth:
+def _of_projection(solution: Solution, inputs, removal: bool) -> HeadWorth:
     """Slopes by one more pass over the tokens, and a removal by one pass each, with the features held."""
-    seen = inputs_of(solution.problem)
+    seen = solution.problem.attentioned
     network, chain = seen.projection, seen.chain
     if not isinstance(inputs, TokenInputs) or len(inputs) != len(seen):
         raise ValueError("inputs: wanted the token_inputs that the projection has seen, in the same order.")
-    if not all(map(one_value_matrix_per_head, chain.layers)):
-        raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
+    need_value_matrices(chain.layers)
     of_seeds = network.slopes(inputs, pull_on_components(solution))
     heads = [slice(int(layer.keeps), None) if layer.heads else slice(0) for layer in chain.layers]
     slopes = np.concatenate([part[some] for part, some in zip(of_seeds, heads, strict=True)])
-    if not removal:
-        return HeadWorth(slopes, None, (), numbers)
-    without = []
-    for layer, some in enumerate(heads):
-        for seed in range(len(of_seeds[layer]))[some]:
-            gates = [np.ones(len(part)) for part in of_seeds]
-            gates[layer][seed] = 0.0
-            without.append(seen_anew(solution, network.gated(inputs, gates)))
-    losses = np.array([float(log_evidence(solution) - log_evidence(smaller)) for smaller in without])
-    return HeadWorth(slopes, losses, tuple(without), numbers)
+
+    def without(layer: int, seed: int) -> Solution:
+        gates = [np.ones(len(part)) for part in of_seeds]
+        gates[layer][seed] = 0.0
+        return seen_anew(solution, network.gated(inputs, gates))
+
+    places = ((layer, seed) for layer, some in enumerate(heads) for seed in range(len(of_seeds[layer]))[some])
+    return _worth(solution, slopes, (without(*place) for place in places), removal)
 
 
 def _without(solution: Solution, head: int) -> Solution:

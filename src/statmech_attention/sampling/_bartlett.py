@@ -19,7 +19,6 @@ numbers: the same law, with $U = F F^\top$ as before, and no wall.
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -57,8 +56,8 @@ def prior_points(
 
 def normal_count(widths: tuple[int, ...], factors: PathLevels) -> int:
     """Number of standard normal coordinates of a point: one per free row and neuron."""
-    shapes = zip(widths, factors.blocks, factors.sizes, factors.kept, strict=True)
-    return sum(width * blocks * (size - kept) for width, blocks, size, kept in shapes)
+    each = zip(widths, factors.shapes, strict=True)
+    return sum(width * shape.blocks * (shape.size - shape.kept) for width, shape in each)
 
 
 def order_parameters_of_normals(
@@ -66,28 +65,28 @@ def order_parameters_of_normals(
 ) -> tuple[Float[Array, "..."], ...]:
     """$(U^{(1)}, .., U^{(L+1)})$ of standard normal numbers, the last a scalar for one output.
 
-    From $A_1, .., A_{L+1}$, each `(partial paths, rank)`, and the $C_h$ of inner stages.
+    From $A_1, .., A_{L+1}$, each `(partial paths, rank)`, and the $C_h$ of inner stages, from above. The
+    numbers of the lowest stage come first.
     """
-    chain, end = [jnp.ones((1, 1))], point.shape[0]
-    shapes = zip(factors.chain.stages, widths, factors.blocks, factors.sizes, factors.ranks, factors.kept, strict=True)
-    for number, (stage, width, blocks, size, rank, kept) in reversed(list(enumerate(shapes))):
-        start = end - width * blocks * (size - kept)
-        numbers = point[start:end].reshape(blocks, size - kept, width) / np.sqrt(width)
-        if stage.inner:
-            factor = jax.vmap(lambda block, rank=rank: _rows(block, 0, rank))(numbers)
-        else:
-            factor = jnp.concatenate([jnp.eye(kept, rank), _rows(numbers[0], kept, rank)])
-        chain.insert(0, branch_rows(number, chain, factors) @ factor)
-        end = start
+    chain, left = [jnp.ones((1, 1))], point
+    for stage in reversed(range(len(widths))):
+        shape, width = factors.shapes[stage], widths[stage]
+        free = shape.size - shape.kept
+        left, own = jnp.split(left, [len(left) - width * shape.blocks * free])
+        numbers = own.reshape(shape.blocks, free, width) / np.sqrt(width)
+        triangles = _rows(numbers, shape.kept, shape.rank)
+        if not factors.chain.stages[stage].inner:  # one factor, below the rows that are kept
+            triangles = jnp.concatenate([jnp.eye(shape.kept, shape.rank), triangles[0]])
+        chain.insert(0, branch_rows(stage, chain, factors) @ triangles)
     return overlaps_of(chain[:-1], factors)
 
 
-def _rows(numbers: Float[Array, "free width"], kept: int, rank: int) -> Float[Array, "free rank"]:
-    """The free rows of a layer's factor."""
-    free, width = numbers.shape
+def _rows(numbers: Float[Array, "blocks free width"], kept: int, rank: int) -> Float[Array, "blocks free rank"]:
+    """The free rows of a stage's factors."""
+    _, free, width = numbers.shape
     if width <= kept + free:  # as many columns as neurons
         return numbers
     place, column = kept + np.arange(free)[:, None], np.arange(width)[None, :]
-    norms = jnp.sqrt(jnp.sum(jnp.where(column >= place, numbers, 0.0) ** 2, axis=1))
-    lower = jnp.where(column < place, numbers, 0.0)[:, :rank]
-    return jnp.where(column[:, :rank] == place, norms[:, None], lower)
+    norms = jnp.sqrt(jnp.sum(jnp.where(column >= place, numbers, 0.0) ** 2, axis=-1))
+    lower = jnp.where(column < place, numbers, 0.0)[..., :rank]
+    return jnp.where(column[:, :rank] == place, norms[..., None], lower)

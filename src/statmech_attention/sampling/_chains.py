@@ -66,10 +66,8 @@ def checked(problem, test, key, tokens: bool = False) -> tuple[Problem, Any]:
         raise ValueError("energy: wanted Gaussian noise, given which labels are exact, got another. Sample without it.")
     if test is None:
         return problem, None
-    inputs: Any = problem.attentioned
-    if problem.along_paths:
-        return problem, inputs_like("test", test, inputs)
-    return problem, new_inputs(problem, test)
+    along = problem.along_paths
+    return problem, inputs_like("test", test, problem.attentioned) if along else new_inputs(problem, test)
 
 
 def whole_widths(architecture: Architecture) -> tuple[int, ...]:

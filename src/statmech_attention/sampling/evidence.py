@@ -6,8 +6,7 @@ posterior means than a Markov chain.
 
 import math
 import warnings
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,16 +26,14 @@ from statmech_attention.sampling._annealing import annealed
 from statmech_attention.sampling._bartlett import bartlett, prior_constant, prior_points
 from statmech_attention.sampling._chains import checked, whole_widths
 from statmech_attention.sampling._density import Laplace, Posterior, posterior_density
-from statmech_attention.sampling._modes import gaussians_at_modes
-from statmech_attention.sampling._tokens import density_on_tokens
+from statmech_attention.sampling._modes import density_on_tokens, gaussians_at_modes
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory import Problem, log_evidence, minima
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.kernels.regression import Estimate
 from statmech_attention.theory.levels.levels import Levels, excess_entropy, order_one
-from statmech_attention.theory.levels.paths import full_rank
-from statmech_attention.theory.outputs import CrossKernels, by_output, cross_kernels, output, output_on_tokens
-from statmech_attention.theory.saddle_point import no_directions
+from statmech_attention.theory.levels.paths import PathLevels, full_rank
+from statmech_attention.theory.outputs import CrossKernels, by_output, outputs_at
 
 _REPLICATES = 16
 PER_PRIOR_POINT = 4  # points around a mode for each one of the prior
@@ -116,27 +113,21 @@ def importance(
     """
     if checks.whole("points", points, PER_PRIOR_POINT) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two, as in 512, got {points!r}.")
-    new: Any
-    observe: Any
-    problem, new = checked(problem, test, key, tokens=True)
-    inputs, kernels, narrow = problem.attentioned, None, False
+    problem, test = checked(problem, test, key, tokens=True)
+    inputs, narrow = problem.attentioned, False
     if not problem.along_paths:
         lowest, density, gaussians = density_on_tokens(problem, directions, settle)
-        factors = density.action.levels
-        observe = partial(_on_tokens, output=None if new is None else output_on_tokens(lowest, new))
     else:
-        no_directions(directions=directions, settle=settle)
-        factors = bartlett(problem.architecture)
-        kernels = None if new is None else cross_kernels(inputs, new, problem.variance)
-        density, known = posterior_density(problem, factors), minima(problem)
+        known = minima(problem, directions=directions, settle=settle)
+        density = posterior_density(problem, bartlett(problem.architecture))
         lowest, gaussians = known[0], gaussians_at_modes(problem, density, known)
-        narrow = factors.ranks != full_rank(problem.architecture).ranks
-        observe = _along_paths
+        narrow = density.action.levels.shapes != full_rank(problem.architecture).shapes
+    factors, outputs = density.action.levels, outputs_at(lowest, test)
     constant = prior_constant(problem.architecture.stage_widths, factors)
     with threadpool_limits(1, user_api="blas"):  # small factorisations, one after another: threads only wait
-        averages = _around_modes(key, int(points), problem, density, gaussians, (observe, kernels), constant)
+        averages = _around_modes(key, int(points), problem, density, gaussians, outputs, constant)
         if anneal and narrow and averages.size < SMALLEST_EFFECTIVE_SIZE:
-            averages = _better(averages, _from_prior(key, int(points), problem, density.action.energy, kernels))
+            averages = _better(averages, _from_prior(key, int(points), problem, density.action.energy, outputs))
     if averages.size < SMALLEST_EFFECTIVE_SIZE and warn:
         worth = f"{averages.size:.0f} independent draws, fewer than {SMALLEST_EFFECTIVE_SIZE}"
         hint = "" if averages.annealed else _HINT
@@ -165,13 +156,12 @@ class _Averages(NamedTuple):
     annealed: bool
 
 
-def _around_modes(key, points: int, problem: Problem, density: Posterior, gaussians: Laplace, observed, constant):
+def _around_modes(key, points: int, problem: Problem, density: Posterior, gaussians: Laplace, outputs, constant):
     """Averages over points around all modes and of the prior."""
     factors = density.action.levels
     degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
     proposals = _proposed_points(key, points, degrees, widths, factors)
-    observe, kernels = observed
-    weighted = _weighted(proposals, density.action, gaussians, kernels, degrees, constant, observe=observe)
+    weighted = _weighted(proposals, density.action, gaussians, outputs, degrees, constant)
     largest, sums = jax.tree.map(np.asarray, weighted)
     scale, sums = _in_one_unit(largest, sums)
     drawn = 2 * _REPLICATES * (len(gaussians.mode) * points + points // PER_PRIOR_POINT)
@@ -180,7 +170,7 @@ def _around_modes(key, points: int, problem: Problem, density: Posterior, gaussi
     return _Averages(np.log(mean) + largest.max() - constant, error / mean, sums, size, False)
 
 
-def _from_prior(key, points: int, problem: Problem, energy, kernels) -> _Averages:
+def _from_prior(key, points: int, problem: Problem, energy, kernels: CrossKernels | None) -> _Averages:
     """Averages over particles that are annealed from the prior.
 
     Replicates have evidences nearly as of a lognormal, the mean of which has this error.
@@ -221,20 +211,14 @@ def _proposed_points(
     return jnp.asarray(np.concatenate([spread, -spread], axis=1)), jnp.asarray(prior)
 
 
-def _along_paths(point, action: Action, kernels: CrossKernels | None) -> dict:
-    """What is averaged over points along paths."""
-    overlap = action.overlap(point)
-    observed = {"order_parameter": overlap}
-    return observed if kernels is None else observed | {"output": output(overlap, action.energy, kernels).mean}
+def _observed(point, action: Action, outputs) -> dict:
+    """What is averaged over points."""
+    observed = {"order_parameter": action.overlap(point)} if isinstance(action.levels, PathLevels) else {}
+    return observed if outputs is None else observed | {"output": outputs(point, action).mean}
 
 
-def _on_tokens(point, action: Action, _, output) -> dict:
-    """What is averaged over points on tokens."""
-    return {} if output is None else {"output": output(point, action).mean}
-
-
-@partial(jax.jit, static_argnames="observe")
-def _weighted(proposals, action: Action, gaussians: Laplace, kernels: CrossKernels | None, degrees, constant, observe):
+@jax.jit
+def _weighted(proposals, action: Action, gaussians: Laplace, outputs, degrees, constant):
     """By sequence the largest weight's logarithm, and means in its units: of weights, squares, weighted values."""
     modes, size = gaussians.mode.shape
     log_t = gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi)
@@ -248,7 +232,7 @@ def _weighted(proposals, action: Action, gaussians: Laplace, kernels: CrossKerne
         mixture = jnp.append(jnp.log(PER_PRIOR_POINT / parts) + near, -jnp.log(parts) - chain - constant)
         proposed = logsumexp(mixture)
         nats = 0.5 * action.energy.held(action.overlap(point))
-        return -chain - nats - proposed, observe(point, action, kernels)
+        return -chain - nats - proposed, _observed(point, action, outputs)
 
     def sequence(points):
         whites, prior = points

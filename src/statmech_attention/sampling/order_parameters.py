@@ -10,8 +10,8 @@ numbers, as many as effective weights, and on a ladder from the prior to the pos
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
 
 import jax
 import numpy as np
@@ -25,16 +25,15 @@ from statmech_attention.sampling._bartlett import bartlett, normal_count, order_
 from statmech_attention.sampling._chains import SamplerSettings, checked, run, whole_widths, with_warmup
 from statmech_attention.sampling._density import Laplace, posterior_density
 from statmech_attention.sampling._hamiltonian import hamiltonian
-from statmech_attention.sampling._modes import gaussians_at_modes
+from statmech_attention.sampling._modes import density_on_tokens, gaussians_at_modes
 from statmech_attention.sampling._outputs import outputs
 from statmech_attention.sampling._tempering import tempering
-from statmech_attention.sampling._tokens import density_on_tokens
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem
 from statmech_attention.theory.descent.energies import PairEnergy
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.levels.paths import order_parameters as order_parameters_at
-from statmech_attention.theory.outputs import by_output, cross_kernels, output_on_tokens
+from statmech_attention.theory.outputs import by_output, cross_kernels, outputs_at
 from statmech_attention.theory.prepared import all_pairs
 from statmech_attention.theory.saddle_point import no_directions
 
@@ -80,13 +79,12 @@ def posterior(
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024),
     equation (11).
     """
-    new: Any
-    record: Any
-    problem, new = checked(problem, test, key, tokens=True)
+    record: Callable
+    problem, test = checked(problem, test, key, tokens=True)
     settings, tokens = with_warmup(settings, 300), not problem.along_paths
     if tokens:
         lowest, density, gaussians = density_on_tokens(problem, directions, settle)
-        record = partial(_record_on_tokens, output=None if new is None else output_on_tokens(lowest, new))
+        record = partial(_record_on_tokens, outputs=outputs_at(lowest, test))
     else:
         no_directions(directions=directions, settle=settle)
         density, record = posterior_density(problem, bartlett(problem.architecture)), _record
@@ -100,7 +98,7 @@ def posterior(
             draws[name] = by_output(draws[name], problem.attentioned)
         numbers = problem.architecture, problem.temperature, settings.warn
         return dataset(draws, "order parameters on tokens", *numbers, modes=modes)
-    return _dataset(draws, "order parameters", density.action.energy, problem, new, settings, modes=modes)
+    return _dataset(draws, "order parameters", density.action.energy, problem, test, settings, modes=modes)
 
 
 def _dataset(
@@ -126,13 +124,13 @@ def _record(position, data: tuple[Action, Laplace]) -> dict:
     return named_overlaps(overlaps, action.levels.chain.stages)
 
 
-def _record_on_tokens(position, data: tuple[Action, Laplace], output) -> dict:
+def _record_on_tokens(position, data: tuple[Action, Laplace], outputs) -> dict:
     action, gaussian = data
     point = gaussian.mode + gaussian.root @ position
     recorded = {"kernel": action.energy.kernel(action.overlap(point))}
-    if output is None:
+    if outputs is None:
         return recorded
-    mean, variance = output(point, action)
+    mean, variance = outputs(point, action)
     return recorded | {"output": mean, "output_variance": variance}
 
 

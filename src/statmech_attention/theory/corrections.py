@@ -13,6 +13,7 @@ for fewer neurons than partial paths as well, where $U$ has no density.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -20,17 +21,16 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.compiling import map_factorisations, quick_jit
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.descent.landscape import Action
-from statmech_attention.theory.kernels.of_paths import inputs_like
 from statmech_attention.theory.kernels.regression import Prediction
 from statmech_attention.theory.levels.levels import differentiated, entries, order_one
-from statmech_attention.theory.levels.paths import full_rank
-from statmech_attention.theory.outputs import CrossKernels, by_output, cross_kernels, output, output_on_tokens
+from statmech_attention.theory.outputs import by_output, outputs_at
 from statmech_attention.theory.prepared import all_pairs
-from statmech_attention.theory.solution import Solution
+from statmech_attention.theory.solution import Solution, single
 
 
 class Corrected(NamedTuple):
@@ -60,42 +60,25 @@ def corrected(solution: Solution, *, test: AttentionedInputs | TokenInputs | Arr
 
     Source: ours; the expansion is Laplace's, see Tierney and Kadane (1986).
     """
-    problem = need_single(solution).problem
-    inputs: Any = problem.attentioned
-    architecture, kernels = problem.architecture, None
-    new: Any = test
-    outputs: Any = None
-    if solution.directions is not None:
-        action = solution.landscape
-        if test is not None:
-            outputs = output_on_tokens(solution, new)
-    else:
-        action = Action.of(all_pairs(problem), architecture, full_rank(architecture))
-        if test is not None:
-            kernels, outputs = cross_kernels(inputs, inputs_like("test", test, inputs), problem.variance), _along_paths
-    result = _corrected(solution.point, action, kernels, outputs)
+    problem, action = need_single(solution).problem, solution.landscape
+    if solution.directions is None:
+        action = Action.of(all_pairs(problem), problem.architecture, action.levels)
+    result = _corrected(solution.point, action, outputs_at(solution, test))
     if test is None:
         return result
-    return result._replace(prediction=Prediction(*(by_output(values, inputs) for values in result.prediction)))
+    return result._replace(prediction=Prediction(*(by_output(part, problem.attentioned) for part in result.prediction)))
 
 
 def need_single(solution) -> Solution:
     """Validate a single solution of finite width."""
-    if not isinstance(solution, Solution):
-        raise ValueError(f"solution: wanted a Solution, got a {type(solution).__name__}. Take sma.solve(problem).")
-    if solution.excess.ndim:
-        raise ValueError("solution: wanted a single solution, got a batch. Take one of them, as in solution[0].")
+    single(checks.instance("solution", solution, Solution, instead="Take sma.solve(problem)."), "solution")
     if not all(map(math.isfinite, solution.problem.width)):
         raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
     return solution
 
 
-def _along_paths(point, action: Action, kernels: CrossKernels) -> Prediction:
-    return output(action.overlap(point), action.energy, kernels)
-
-
-@quick_jit(static=("outputs",))
-def _corrected(point, action: Action, kernels: CrossKernels | None, outputs) -> Corrected:
+@quick_jit()
+def _corrected(point, action: Action, outputs: Callable[..., Prediction] | None) -> Corrected:
     slope = jax.grad(action.half)
 
     def newton(point, _):
@@ -114,8 +97,7 @@ def _corrected(point, action: Action, kernels: CrossKernels | None, outputs) -> 
 
     def observed(p):
         overlaps = action.levels.order_parameters(entries(p, action.levels))
-        known = () if kernels is None else (kernels,)
-        return overlaps, None if outputs is None else outputs(p, action, *known)
+        return overlaps, None if outputs is None else outputs(p, action)
 
     value, drift = jax.jvp(observed, (point,), (shift,))
     slopes, curvatures = map_factorisations(

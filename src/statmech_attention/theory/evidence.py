@@ -9,7 +9,7 @@ from statmech_attention import checks
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.levels.levels import order_one
 from statmech_attention.theory.prepared import prepared
-from statmech_attention.theory.solution import Solution
+from statmech_attention.theory.solution import Solution, single
 
 
 def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array, "*batch"]:
@@ -44,8 +44,7 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
     leading = -0.5 * (excess + labels * np.log(2 * np.pi))
     if not corrected:
         return leading
-    if solution.excess.ndim:
-        raise ValueError("corrected: wanted a single solution, got a batch. Take one of them, as in solution[0].")
+    single(solution, "corrected")
     action = solution.landscape if solution.directions else prepared(problem, "dense")[0]
     return leading + _order_one(solution.point, action)
 

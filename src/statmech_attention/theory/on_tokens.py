@@ -16,7 +16,7 @@ from statmech_attention.theory.levels.components import columns_of, features_of_
 from statmech_attention.theory.levels.features import FeatureLevels, carried
 from statmech_attention.theory.levels.ranking import Features, Ranked, no_features, ranked_features
 from statmech_attention.theory.prepared import action_of_features
-from statmech_attention.theory.problem import Problem, inputs_of, warn_of_labels
+from statmech_attention.theory.problem import Problem, warn_of_labels
 from statmech_attention.theory.solution import Directions, Solution, solution_of
 from statmech_attention.theory.starts import NARROWER
 
@@ -35,15 +35,19 @@ def solved_on_tokens(
     """The minimum on the branch of the prior, of `start`, or of a much narrower network."""
     most = checks.whole("directions", _MOST if directions is None else directions)
     settle = _SETTLE if settle is None else checks.not_negative("settle", settle)
-    if not problem.projected and len(inputs_of(problem).weights) > PAIRED and not gated(problem.attentioned.chain):
+    if not problem.projected and len(problem.attentioned.weights) > PAIRED and not gated(problem.attentioned.chain):
         same = {"tolerance": tolerance, "max_steps": max_steps, "narrow": narrow}
         return _through_projection(problem, start, directions=most, settle=settle, **same)
     known, options = _start(problem, start), (tolerance, max_steps)
     if not checks.concrete(problem.temperature, problem.labels, *problem.width, *problem.variance):
-        return _held(problem, known, options)
+        if known is None:
+            raise ValueError(
+                "start: wanted a solution, whose directions are held where numbers are traced. Solve it first."
+            )
+        return followed(known, problem, *options)
     if not np.isfinite(float(problem.architecture.unit)):  # no layer and no head moves
         ranked = _without_features(problem)
-        directions = Directions(ranked, ranked.first(1, inputs_of(problem)), 0, 0.0, True)
+        directions = Directions(ranked, ranked.first(1, problem.attentioned), 0, 0.0, True)
         return _lowest(problem, directions, [None], options)
     _check_size(problem)
     known = known if known is not None and known.directions.count else None
@@ -52,7 +56,7 @@ def solved_on_tokens(
     last: Any = None
     lower, spent = 0.0, 0
     for count in _counts(ranked, most, known):
-        features = ranked.first(count, inputs_of(problem))
+        features = ranked.first(count, problem.attentioned)
         points = [_carried(one, ranked, features) for one in (last, known) if one is not None]
         if not points:
             points, lower, spent = _first(problem, features, options, narrow)
@@ -70,16 +74,16 @@ def solved_on_tokens(
 
 def _through_projection(problem: Problem, start, **known) -> Solution:
     """The minimum of what a projection sees, with as many components as predictions of infinite width need."""
-    given = inputs_of(start.problem) if isinstance(start, Solution) else None
-    if isinstance(given, ProjectedInputs) and len(given) == len(inputs_of(problem)):
+    given = start.problem.attentioned if isinstance(start, Solution) else None
+    if isinstance(given, ProjectedInputs) and len(given) == len(problem.attentioned):
         return solved_on_tokens(problem.replace(attentioned=given), start, **known)
     limit, last = problem.replace(width=np.inf).width, None
     for components in _COMPONENTS:
-        network = projection(inputs_of(problem), components, variance=problem.variance)
-        seen = problem.replace(attentioned=network(inputs_of(problem)))
+        network = projection(problem.attentioned, components, variance=problem.variance)
+        seen = problem.replace(attentioned=network(problem.attentioned))
         there = solved_on_tokens(seen.replace(width=limit), **known)
         change = np.inf if last is None else _change(last, there)
-        last, whole = there, inputs_of(seen).left_out < _NOTHING
+        last, whole = there, seen.attentioned.left_out < _NOTHING
         if whole or change <= known["settle"]:
             break
     solution = solved_on_tokens(seen, **known)
@@ -93,7 +97,7 @@ def _check_size(problem: Problem) -> None:
     if problem.projected:
         checks.memory("problem", len(problem.labels), len(problem.labels), 8, "Write problem.reduce() first.")
     else:
-        rows, remedy = len(inputs_of(problem).weights), "A row is a token of a text: take fewer or shorter texts."
+        rows, remedy = len(problem.attentioned.weights), "A row is a token of a text: take fewer or shorter texts."
         checks.memory("problem", rows, rows, 2 * len(problem.layers) + 5, remedy)
     most = max(layer.gates for layer in problem.attentioned.chain.layers)
     if most > _UNITS:
@@ -130,7 +134,7 @@ def _start(problem: Problem, start) -> Solution | None:
         )
     known, wanted = start.problem.architecture.variances, problem.architecture.variances
     same = not checks.concrete(*known, *wanted) or known[1:-1] == wanted[1:-1]
-    if inputs_of(start.problem) is not inputs_of(problem) or not same:
+    if start.problem.attentioned is not problem.attentioned or not same:
         raise ValueError("start: wanted a solution of the same inputs and variances of the values. Leave it out.")
     return start
 
@@ -144,13 +148,13 @@ def _ranked(problem: Problem, most: int, known: Solution | None) -> Ranked:
         if most <= ranked.asked or ranked.most < ranked.asked:
             return ranked
         labels, temperature = known.problem.labels, known.problem.temperature  # so that the first ones are the same
-    found = inputs_of(problem), np.asarray(labels), float(temperature), variances, most
+    found = problem.attentioned, np.asarray(labels), float(temperature), variances, most
     return ranked_components(*found, _missing(problem)) if problem.projected else ranked_features(*found)
 
 
 def _without_features(problem: Problem) -> Ranked:
     """The kernel of infinite width."""
-    inputs = inputs_of(problem)
+    inputs = problem.attentioned
     if problem.projected:
         beyond = None if problem.count is None else (_missing(problem), float(inputs.own))
         return no_features(inputs, np.asarray(kernel_of_components(inputs, inputs)), beyond)
@@ -211,30 +215,21 @@ def _change(last: Solution, solution: Solution) -> float:
     return float(np.sqrt(np.mean((after - before) ** 2) / np.mean(after**2)))
 
 
-def _held(problem: Problem, known: Solution | None, options: tuple[float, int]) -> Solution:
-    """The minimum in the directions of a start, differentiable in all numbers."""
-    if known is None:
-        raise ValueError(
-            "start: wanted a solution, whose directions are held where numbers are traced. Solve it first."
-        )
-    minimum = minimise(_action(problem, known.directions.features), known.point, *options, "gradients")
+def followed(known: Solution, problem: Problem, tolerance: float, max_steps: int = 200) -> Solution:
+    """The minimum of the same inputs at other numbers, from a solution and in its directions; differentiable."""
+    action = _action(problem, known.directions.features)
+    minimum = minimise(action, known.point, tolerance, max_steps, "gradients")
     return solution_of(minimum, problem, "given", directions=known.directions)
 
 
-def followed(known: Solution, problem: Problem, tolerance: float = 1e-8, max_steps: int = 200) -> Solution:
-    """The minimum of the same inputs at other numbers, from a solution and in its directions."""
-    return _held(problem, known, (tolerance, max_steps))
-
-
-def seen_anew(known: Solution, inputs: ProjectedInputs, tolerance: float = 1e-8, max_steps: int = 200) -> Solution:
+def seen_anew(known: Solution, inputs: ProjectedInputs) -> Solution:
     """The minimum for other inputs of the same projection and labels, from a solution and in its features."""
     directions = known.directions
     columns = columns_of(directions.ranked, directions.features)
     features = features_of_components(inputs, columns, directions.features)
     ranked = replace(directions.ranked, kernel=np.asarray(kernel_of_components(inputs, inputs)))
-    problem = known.problem.unchecked(attentioned=inputs)
-    there = replace(directions, features=features, ranked=ranked)
-    return replace(_lowest(problem, there, [known.point], (tolerance, max_steps)), start="given")
+    there = replace(known, directions=replace(directions, features=features, ranked=ranked))
+    return followed(there, known.problem.unchecked(attentioned=inputs), 1e-8)
 
 
 def _action(problem: Problem, features: Features) -> Action:

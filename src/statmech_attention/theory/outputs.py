@@ -1,20 +1,19 @@
 """Mean (9) and variance (30) of the output as functions of the order parameter, or of a point on tokens."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.descent.energies import PairEnergy, packed, pair_products
-from statmech_attention.theory.kernels.of_paths import kernel_inputs, kernel_scale
+from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.kernels.of_paths import inputs_like, kernel_inputs, kernel_scale
 from statmech_attention.theory.kernels.regression import Prediction
 from statmech_attention.theory.levels.new_tokens import output as new_output
-from statmech_attention.theory.problem import inputs_of, new_inputs
-from statmech_attention.theory.solution import Solution
+from statmech_attention.theory.problem import new_inputs
 
 
 class CrossKernels(NamedTuple):
@@ -22,6 +21,10 @@ class CrossKernels(NamedTuple):
 
     products: Float[Array, "pairs examples others"]
     diagonal: Float[Array, "pairs others"]
+
+    def __call__(self, point, action: Action) -> Prediction:
+        """Mean and variance of the output at a point."""
+        return output(action.overlap(point), action.energy, self)
 
 
 def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances) -> CrossKernels:
@@ -46,12 +49,20 @@ def by_output(values, inputs: AttentionedInputs):
     return values.reshape(*values.shape[:-1], values.shape[-1] // inputs.chain.outputs, *axes)
 
 
-def output_on_tokens(solution: Solution, test: TokenInputs) -> Callable[..., Prediction]:
-    """Mean (9) and variance (30) of the output on test inputs, a function of a point and the action."""
-    inputs, directions, variance = inputs_of(solution.problem), solution.directions, solution.problem.variance
-    test = new_inputs(solution.problem, test)
+def outputs_at(solution: Any, test) -> Any:
+    """Mean (9) and variance (30) of the output on test inputs, a function of a point and the action; a pytree.
+
+    None without test inputs. On tokens each is a function of its own, and what takes it is compiled anew.
+    """
+    problem, directions = solution.problem, solution.directions
+    if test is None:
+        return None
+    inputs, variances = problem.attentioned, problem.variance
+    if directions is None:
+        return cross_kernels(inputs, inputs_like("test", test, inputs), variances)
+    test = new_inputs(problem, test)
 
     def at(point, action) -> Prediction:
-        return new_output(test, inputs, directions.ranked, directions.features, action, point, variance)
+        return new_output(test, inputs, directions.ranked, directions.features, action, point, variances)
 
-    return at
+    return Partial(at)

@@ -68,7 +68,7 @@ class Problem:
             one of your own, see `theory.descent.labels`. Its rows cannot be rotated, so that nothing is reduced.
     """
 
-    attentioned: AttentionedInputs  # or inputs without paths, which `need_problem` refuses where paths are needed
+    attentioned: Any  # AttentionedInputs, or inputs without paths, which `need_problem` refuses where paths are needed
     labels: Float[Array, "..."]
     width: tuple[float, ...]  # None where it was left out, and so the temperature; `need_problem` refuses that
     temperature: float
@@ -184,7 +184,7 @@ class Problem:
         if self.projected != other.projected:
             raise ValueError("sum of problems: wanted both seen by the same projection, or none.")
         checks.same("sum of problems", "features", self._features, "features", other._features)
-        if self.projected and not inputs_of(self).projection.agrees(inputs_of(other).projection):
+        if self.projected and not self.attentioned.projection.agrees(other.attentioned.projection):
             raise ValueError("sum of problems: wanted both seen by the same projection, got two.")
         return _sum(self, other)
 
@@ -199,10 +199,9 @@ class Problem:
 
     @property
     def _features(self) -> int:
-        inputs: Any = self.attentioned
         if self.projected:
-            return inputs.projection.features
-        return (inputs.values if self.along_paths else inputs.tokens).shape[-1]
+            return self.attentioned.projection.features
+        return (self.attentioned.values if self.along_paths else self.attentioned.tokens).shape[-1]
 
     def __setstate__(self, state) -> None:
         checks.need_double("unpickling", np.zeros(()))  # else JAX has made float32 of all arrays
@@ -239,10 +238,10 @@ def _sum(*problems: Problem) -> Problem:
 
 def _inputs_of_sum(problems: Sequence[Problem], values, mixed: bool) -> Any:
     """These rows as inputs; what a projection leaves out of mixed rows is its mean over the examples."""
-    first: Any = problems[0].attentioned
+    each = [problem.attentioned for problem in problems]
+    first = each[0]
     if isinstance(first, AttentionedInputs):
         return AttentionedInputs(values, first.layers)
-    each: Any = [problem.attentioned for problem in problems]
     if not mixed:
         return ProjectedInputs(first.projection, values, jnp.concatenate([inputs.own for inputs in each]))
     counts = np.array([float(problem.examples) for problem in problems])
@@ -250,15 +249,9 @@ def _inputs_of_sum(problems: Sequence[Problem], values, mixed: bool) -> Any:
     return ProjectedInputs(first.projection, values, counts @ means / counts.sum())
 
 
-def inputs_of(problem: Problem) -> Any:
-    """The inputs of a problem that has no paths."""
-    inputs: Any = problem.attentioned
-    return inputs
-
-
 def new_inputs(problem: Problem, test) -> Any:
     """Test inputs of a problem without paths, checked; a projection sees them first."""
-    inputs = inputs_of(problem)
+    inputs = problem.attentioned
     if not problem.projected:
         check_alike(inputs, test, "test")
         return test

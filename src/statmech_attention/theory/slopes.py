@@ -17,7 +17,7 @@ from statmech_attention.theory.kernels.projected import ProjectedInputs
 from statmech_attention.theory.levels.components import columns_of, features_of_components
 from statmech_attention.theory.levels.ranking import Features
 from statmech_attention.theory.prepared import action_of_features, action_of_rows
-from statmech_attention.theory.problem import Problem, inputs_of
+from statmech_attention.theory.problem import Problem
 
 
 def slopes_along_paths(problem: Problem, point) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def slopes_on_tokens(problem: Problem, point, features: Features) -> dict[str, A
 def pull_on_components(solution) -> ProjectedInputs:
     r"""Derivatives of $\ln p(Y)$ in what a projection sees, with point and features held."""
     problem, point, features = solution.problem, solution.point, solution.directions.features
-    inputs, columns = inputs_of(problem).single, columns_of(solution.directions.ranked, features)
+    inputs, columns = problem.attentioned.single, columns_of(solution.directions.ranked, features)
     numbers = problem.labels, problem.temperature, problem.energy, problem.width, problem.variance
     return _on_components(inputs, numbers, point, columns, features, inputs.chain)
 

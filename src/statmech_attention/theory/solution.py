@@ -17,13 +17,13 @@ from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.minimum import ActionMinimum
 from statmech_attention.theory.descent.trust_region import Outcome
 from statmech_attention.theory.kernels.regression import Prediction, Regression, left_out_means
-from statmech_attention.theory.levels.new_tokens import output
 from statmech_attention.theory.levels.paths import least_entropy
 from statmech_attention.theory.levels.ranking import Features, Ranked
 from statmech_attention.theory.levels.rows import attention_slopes, grams
+from statmech_attention.theory.outputs import by_output, outputs_at
 from statmech_attention.theory.predictor import kernel_regression
 from statmech_attention.theory.prepared import action_of_features, action_of_rows
-from statmech_attention.theory.problem import Problem, inputs_of, new_inputs
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.slopes import slopes_along_paths, slopes_on_tokens
 
 _EXPLANATIONS = {
@@ -180,7 +180,10 @@ class Solution:
             `Prediction(mean, variance)`, with the leading axes of the solution.
         """
         if self.directions is not None:
-            return self._predicted_tokens(test, paths)
+            if paths is not None:
+                raise ValueError("paths: tokens have no paths. Leave it out, or solve attentioned_inputs.")
+            found = outputs_at(single(self, "predict"), test)(self.point, self.landscape)
+            return Prediction(*(by_output(part, self.problem.attentioned) for part in found))
 
         def predicted(problem, order_parameter):
             return kernel_regression(problem, order_parameter).predict(test, paths=paths)
@@ -197,14 +200,14 @@ class Solution:
 
         With $R = (K + T)^{-1}$, $y_i - (R Y)_i / R_{ii}$; all outputs of an example together.
         """
-        if self._single("left_out").problem.count is not None:
+        if single(self, "left_out").problem.count is not None:
             raise ValueError("left_out: wanted single examples, got reduced rows. Predict other examples.")
         return left_out_means(self.regression, np.asarray(self.problem.labels))
 
     @property
     def regression(self) -> Regression:
         """The Gaussian process of the training labels at the minimum."""
-        action = self._single("regression").landscape
+        action = single(self, "regression").landscape
         return action.energy.regression(action.overlap(self.point))
 
     @property
@@ -225,7 +228,7 @@ class Solution:
         fixed, and what they leave out does not follow $\sigma_1^2 .. \sigma_L^2$ and gates. Gates belong to
         value matrices: layers whose heads share them have none, nor has a projection, see `head_worth`.
         """
-        problem = self._single("slopes").problem
+        problem = single(self, "slopes").problem
         if self.directions is None:
             return slopes_along_paths(problem, self.point)
         slopes = slopes_on_tokens(problem, self.point, self.directions.features)
@@ -249,38 +252,23 @@ class Solution:
             One array `(examples, heads, keys, queries)` per layer, the first layer's first.
         """
         directions = self._with_rows("attention_slopes")
-        return attention_slopes(inputs_of(self.problem), directions.ranked, self.landscape, self.point)
+        return attention_slopes(self.problem.attentioned, directions.ranked, self.landscape, self.point)
 
     def gram(self, level: int) -> Float[np.ndarray, "rows rows"]:
         r"""$G_l$ of (K1) between the rows (example, token, output) of the training examples, $l = 1 .. L + 1$.
 
         Examples are padded to the longest. With all directions this is exact.
         """
-        directions, layers = self._with_rows("gram"), len(self.problem.layers)
-        return grams(inputs_of(self.problem), directions.ranked, self.landscape, self.point)[layers + 1 - level]
+        directions = self._with_rows("gram")
+        level = checks.whole("level", level, 1, len(self.problem.attentioned.chain.kinds))
+        return grams(self.problem.attentioned, directions.ranked, self.landscape, self.point)[-level]
 
     def _with_rows(self, what: str) -> Directions:
-        if self._single(what).directions is None:
+        if single(self, what).directions is None:
             raise ValueError(f"{what}: wanted a solution of token_inputs, got one along paths. Take .order_parameters.")
         if self.problem.projected:
             raise ValueError(f"{what}: wanted all pairs of tokens, got what a projection sees. Take fewer examples.")
         return self.directions
-
-    def _single(self, what: str) -> "Solution":
-        if self.excess.ndim:
-            raise ValueError(f"{what}: wanted a single solution, got a batch. Take one of them, as in solution[0].")
-        return self
-
-    def _predicted_tokens(self, test, paths) -> Prediction:
-        if paths is not None:
-            raise ValueError("paths: tokens have no paths. Leave it out, or solve attentioned_inputs.")
-        problem = self._single("predict").problem
-        inputs = inputs_of(problem)
-        test = new_inputs(problem, test)
-        parts = self.directions.ranked, self.directions.features, self.landscape, self.point, problem.variance
-        mean, variance = output(test, inputs, *parts)
-        shape = (-1, *test.chain.readout.axes)
-        return Prediction(mean.reshape(shape), variance.reshape(shape))
 
     @property
     def _data_axes(self) -> int:
@@ -302,6 +290,13 @@ class Solution:
         if self.directions is not None:
             ended += self.directions.in_words()
         return f"Solution({what}: {ended}, started from: {self.start})"
+
+
+def single(solution: Solution, what: str) -> Solution:
+    """The solution, unless it is a batch, which `what` refuses."""
+    if solution.excess.ndim:
+        raise ValueError(f"{what}: wanted a single solution, got a batch. Take one of them, as in solution[0].")
+    return solution
 
 
 def solution_of(

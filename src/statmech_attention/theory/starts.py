@@ -17,7 +17,8 @@ from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
 from statmech_attention.theory.kernels.of_paths import kernel_inputs, kernel_scale, path_heads
-from statmech_attention.theory.levels.paths import PathLevels, branch_rows, order_parameter_factors
+from statmech_attention.theory.levels.levels import entries
+from statmech_attention.theory.levels.paths import PathLevels, branch_rows, factors_of_entries
 from statmech_attention.theory.problem import Problem
 
 NARROWER = 20.0  # by so much the network is narrower whose minimum is a start
@@ -92,8 +93,8 @@ def _directions(pulls, moment) -> list[Float[np.ndarray, " columns"]]:
 
 def _raised(added: Float[np.ndarray, "columns columns"], factors: PathLevels) -> Float[np.ndarray, " coordinates"]:
     """The prior, with the lowest factor that of the identity plus `added`; kept rows and layers above stay."""
-    factor = np.linalg.cholesky(np.eye(factors.sizes[0]) + added)
-    diagonal, rows, columns = factors.free_entries(0)
+    factor = np.linalg.cholesky(np.eye(factors.shapes[0].size) + added)
+    diagonal, rows, columns = factors.shapes[0].free
     lowest = np.concatenate([np.log(factor[diagonal, diagonal]), factor[rows, columns]])
     return np.pad(lowest, (0, factors.coordinates - len(lowest)))
 
@@ -101,7 +102,7 @@ def _raised(added: Float[np.ndarray, "columns columns"], factors: PathLevels) ->
 @quick_jit()
 def _prior_branches(factors: PathLevels) -> Float[Array, "rows columns"]:
     r"""$B$ of the lowest stage at the prior, $U^{(1)} = B F F^\top B^\top$."""
-    _, *above = order_parameter_factors(jnp.zeros(factors.coordinates), factors)
+    _, *above = factors_of_entries(entries(jnp.zeros(factors.coordinates), factors), factors)
     return branch_rows(0, above, factors)
 
 

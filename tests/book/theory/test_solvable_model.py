@@ -70,7 +70,7 @@ def test_solvable_saddle_point_is_the_lowest_point_of_the_action(model):
 
     @jax.jit
     def action(point):
-        bulk = excess_entropy(point, jnp.ones(len(factors.sizes)), factors)
+        bulk = excess_entropy(point, jnp.ones(len(factors.shapes)), factors)
         return bulk + 16 * model.energy(order_parameters(point, factors)[0])
 
     points = np.random.default_rng(7).uniform(-2, 2, (4000, factors.coordinates))

@@ -156,8 +156,8 @@ class FeatureEnergy(KernelEnergy):
         flat = self.inputs.reshape(rows, -1)
         half = regression.whiten(flat)
         pulled = (regression.solve(self.labels) @ flat).reshape(features, paths)
-        slope = _between_paths(half.reshape(rows, features, paths), half.reshape(rows, features, paths))
-        slope = slope - pulled.T @ pulled
+        seen = half.reshape(-1, paths)  # over rows and features
+        slope = seen.T @ seen - pulled.T @ pulled
         if self.rough:
             half, pulled = half.astype(jnp.float32), pulled.astype(jnp.float32)
         gram = (half.T @ half).reshape(features, paths, features, paths).transpose(1, 3, 0, 2)
@@ -244,11 +244,6 @@ def _inverse_change(primals, tangents):
     logdet, inverse = _inverse(*primals)
     change, _ = tangents
     return (logdet, inverse), (jnp.sum(inverse * change), -inverse @ change @ inverse)
-
-
-def _between_paths(left, right) -> Float[Array, "paths paths"]:
-    """The product over rows and features."""
-    return left.reshape(-1, left.shape[2]).T @ right.reshape(-1, right.shape[2])
 
 
 def _curvature_of_pairs(

@@ -15,14 +15,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.descent.energies import Energy
-from statmech_attention.theory.levels.levels import (
-    Levels,
-    entries,
-    entropy_slope,
-    excess_entropy,
-    order_one,
-    per_coordinate,
-)
+from statmech_attention.theory.levels.levels import Levels, entries, entropy_slope, excess_entropy, order_one
 
 
 class Curvature(NamedTuple):
@@ -62,7 +55,7 @@ class Action:
 
     def seen(self, point: Float[Array, " coordinates"]) -> Float[Array, " coordinates"]:
         """The free entries that the energy sees."""
-        return entries(per_coordinate(self.finite, self.levels) * point, self.levels)
+        return entries(self.finite[self.levels.stage] * point, self.levels)
 
     def overlap(self, point: Float[Array, " coordinates"]) -> Any:
         """What the energy sees of a point, $U$ along paths."""
@@ -81,7 +74,7 @@ class Action:
         at, logs = self.seen(point), self.levels.logarithms
         nats, slope, hessian = self.levels.derivatives(self.energy, at)
         # From the free entries F to their logarithms x.
-        change = per_coordinate(self.finite, self.levels) * jnp.where(logs, at, 1.0)  # dF/dx
+        change = self.finite[self.levels.stage] * jnp.where(logs, at, 1.0)  # dF/dx
         gradient = self.weight * change * slope
         pull, bend = entropy_slope(point, self.shares, self.levels)
         hessian = self.weight * jnp.outer(change, change) * hessian + jnp.diag(jnp.where(logs, gradient, 0.0) + bend)

@@ -28,10 +28,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.levels.levels import differentiated
+from statmech_attention.theory.levels.levels import Levels, Piece
 from statmech_attention.theory.levels.ranking import LevelMaps
 
 
@@ -55,22 +55,13 @@ class Factors(NamedTuple):
     inner: Float[Array, "layers seeds rows rows"] | None
 
 
-class _Piece(NamedTuple):
-    """Coordinates that lie together: a triangle, its diagonal first, or a square; the stage, and the first column."""
-
-    diagonal: int
-    others: int
-    stage: int
-    place: int
-
-
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["maps", "variances", "readout"],
     meta_fields=["outputs", "stages", "inner"],
 )
 @dataclass(frozen=True)
-class FeatureLevels:
+class FeatureLevels(Levels):
     r"""Features of every level, from the readout down; what they leave out stays at its prior, (K5).
 
     A point has the entries of $F$ of the outputs, then $f$ of every layer, then $M$ beside skips, then $f_s$ of
@@ -107,38 +98,16 @@ class FeatureLevels:
         return self.maps.values.shape[-1] * self.outputs
 
     @property
-    def coordinates(self) -> int:
-        """Number of coordinates of a point."""
-        return sum(piece.diagonal + piece.others for piece in self._pieces)
-
-    @property
-    def _pieces(self) -> list[_Piece]:
-        rows, outputs = self.rows, self.outputs
-        below, keeps = rows * (rows - 1) // 2, self.maps.kept is not None
+    def pieces(self) -> list[Piece]:
+        rows, outputs, keeps = self.rows, self.outputs, self.maps.kept is not None
+        below, seeds = rows * (rows - 1) // 2, self.maps.values.shape[1]
         top = max(stage for stage in (*self.stages, *self.inner) if stage is not None) + 1
-        pieces = [_Piece(outputs, outputs * (outputs - 1) // 2, top, 0)]
-        pieces += [_Piece(rows, below, stage, rows * keeps) for stage in self.stages]
-        pieces += [_Piece(0, rows * rows, stage, 0) for stage in self.stages if keeps]
-        seeds = self.maps.values.shape[1]
-        return pieces + [
-            _Piece(rows, below, stage, 0) for stage in self.inner if stage is not None for _ in range(seeds)
-        ]
-
-    @property
-    def logarithms(self) -> Bool[np.ndarray, " coordinates"]:
-        """Mask of the coordinates that are logarithms."""
-        return np.concatenate([np.arange(one.diagonal + one.others) < one.diagonal for one in self._pieces])
-
-    @property
-    def stage(self) -> Int[np.ndarray, " coordinates"]:
-        """The number of every coordinate's stage."""
-        return np.concatenate([np.full(one.diagonal + one.others, one.stage) for one in self._pieces])
-
-    @property
-    def place(self) -> Int[np.ndarray, " coordinates"]:
-        r"""The $i$ of $\chi_{N - i}$ for a logarithm, beside a skip after the columns that it has taken; else 0."""
-        each = [np.pad(one.place + np.arange(one.diagonal), (0, one.others)) for one in self._pieces]
-        return np.concatenate(each)
+        pieces = [Piece(top, np.arange(outputs), outputs * (outputs - 1) // 2)]
+        # Beside a skip the columns come after those that it has taken.
+        pieces += [Piece(stage, rows * keeps + np.arange(rows), below) for stage in self.stages]
+        pieces += [Piece(stage, np.arange(0), rows * rows) for stage in self.stages if keeps]
+        narrow = [stage for stage in self.inner if stage is not None]
+        return pieces + [Piece(stage, np.arange(rows), below) for stage in narrow for _ in range(seeds)]
 
     def overlap(
         self, free: Float[Array, " coordinates"]
@@ -146,14 +115,6 @@ class FeatureLevels:
         """The Gram matrix $D_0$ of the lowest features, and $U$ of the outputs."""
         gram, top, _ = self.descended(free)
         return gram, top
-
-    def order_parameters(self, free: Float[Array, " coordinates"]) -> tuple[()]:
-        """No order parameter, since there are no paths."""
-        return ()
-
-    def derivatives(self, energy, free: Float[Array, " coordinates"]):
-        """Value, gradient and Hessian of an energy in the free entries, by automatic differentiation."""
-        return differentiated(lambda free: energy.value(self.overlap(free)), free)
 
     def descended(self, free: Float[Array, " coordinates"]):
         """The Gram matrix $D_0$, $U$ of the outputs, and `Seen` of every level, from the readout down."""
@@ -166,9 +127,8 @@ class FeatureLevels:
 
     def factors(self, free: Float[Array, " coordinates"]) -> Factors:
         """The free entries as matrices; heads without a value dimension of their own have the identity."""
-        outputs, *parts = self._pieces
-        sizes = [one.diagonal + one.others for one in (outputs, *parts)]
-        ends, layers, rows = np.cumsum(sizes), len(self.stages), self.rows
+        ends = np.cumsum([piece.size for piece in self.pieces])
+        layers, rows = len(self.stages), self.rows
         triangles = _triangles(free[ends[0] : ends[layers]].reshape(layers, -1), rows)
         shift, inner, end = None, None, ends[layers]
         if self.maps.kept is not None:

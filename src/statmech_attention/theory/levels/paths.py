@@ -14,31 +14,57 @@ The way back is $F_l F_l^\top = B^+ U^{(l)} B^{+\top}$, from above, with $B = M_
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.kernels.of_paths import check_semi_definite
-from statmech_attention.theory.levels.levels import entries
+from statmech_attention.theory.levels.levels import Levels, Piece, entries
 
 _LARGEST_MISFIT = 1e-6  # of order parameters to their chain, relative
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["variances"],
-    meta_fields=["chain", "sizes", "ranks", "kept"],
-)
+class Triangles(NamedTuple):
+    """The shape of a stage's factors: how many side by side, one or that of an inner stage's value matrices; of each
+    its rows, columns, and kept rows.
+    """
+
+    blocks: int
+    size: int
+    rank: int
+    kept: int
+
+    @property
+    def diagonal(self) -> int:
+        """Number of free entries on the diagonals of all of them."""
+        return self.blocks * (self.rank - self.kept)
+
+    @property
+    def below(self) -> int:
+        """Number of free entries below the diagonals."""
+        size, rank, kept = self.size, self.rank, self.kept
+        return self.blocks * (size * rank - rank * (rank + 1) // 2 - kept * (kept - 1) // 2)
+
+    @property
+    def free(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where each is free, in a point's order: places on the diagonal; rows and columns of those below it."""
+        rows, columns = np.tril_indices(self.size, -1, self.rank)
+        free = rows >= self.kept
+        return np.arange(self.kept, self.rank), rows[free], columns[free]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["variances"], meta_fields=["chain", "shapes"])
 @dataclass(frozen=True)
-class PathLevels:
-    """Shapes of the factors of every stage: rows, columns, `kept` rows; and the prior variances.
+class PathLevels(Levels):
+    """Shapes of the factors of every stage, and the prior variances.
 
     Shapes decide what is compiled; the variances, of the projection and then of every stage, are
     arguments like any other.
@@ -46,44 +72,14 @@ class PathLevels:
 
     chain: Chain
     variances: tuple
-    sizes: tuple[int, ...]
-    ranks: tuple[int, ...]
-    kept: tuple[int, ...]
+    shapes: tuple[Triangles, ...]
 
     @property
-    def coordinates(self) -> int:
-        """Number of coordinates of a point."""
-        return sum(diagonal + below for diagonal, below in self.counts)
-
-    @property
-    def counts(self) -> tuple[tuple[int, int], ...]:
-        """Free entries on the diagonal and below it, of all blocks together, one pair per stage."""
-        return tuple(
-            (blocks * (rank - kept), blocks * (size * rank - rank * (rank + 1) // 2 - kept * (kept - 1) // 2))
-            for blocks, size, rank, kept in zip(self.blocks, self.sizes, self.ranks, self.kept, strict=True)
-        )
-
-    @property
-    def places(self) -> tuple[np.ndarray, ...]:
-        """Places of the free diagonal entries, counted from 0, of every stage, block after block."""
-        shapes = zip(self.blocks, self.ranks, self.kept, strict=True)
-        return tuple(np.tile(np.arange(kept, rank), blocks) for blocks, rank, kept in shapes)
-
-    @property
-    def logarithms(self) -> Bool[np.ndarray, " coordinates"]:
-        """Mask of the coordinates that are logarithms."""
-        return np.concatenate([np.arange(diagonal + below) < diagonal for diagonal, below in self.counts])
-
-    @property
-    def stage(self) -> Int[np.ndarray, " coordinates"]:
-        """The number of every coordinate's stage."""
-        return np.repeat(np.arange(len(self.sizes)), [sum(count) for count in self.counts])
-
-    @property
-    def place(self) -> Int[np.ndarray, " coordinates"]:
-        r"""The $i$ of $\chi_{N - i}$ for a logarithm, 0 for another coordinate."""
-        pieces = zip(self.places, self.counts, strict=True)
-        return np.concatenate([np.pad(place, (0, below)) for place, (_, below) in pieces])
+    def pieces(self) -> list[Piece]:
+        return [
+            Piece(stage, np.tile(np.arange(one.kept, one.rank), one.blocks), one.below)
+            for stage, one in enumerate(self.shapes)
+        ]
 
     def overlap(self, free: Float[Array, " coordinates"]) -> Float[Array, "paths paths"]:
         """$U = U^{(1)}$ of the free entries."""
@@ -100,23 +96,6 @@ class PathLevels:
         jacobian, through_map = overlap_derivatives(free, slope, self)
         return nats, jacobian.T @ slope, through_map + jacobian.T @ (curvature @ jacobian)
 
-    @property
-    def blocks(self) -> tuple[int, ...]:
-        """Number of factors side by side per stage: 1, or one per value matrix of an inner stage."""
-        return tuple(stage.kind.value_matrices if stage.inner else 1 for stage in self.chain.stages)
-
-    @property
-    def outer(self) -> np.ndarray:
-        """Numbers of the stages that are not inner ones: those whose widths are $N_1, .., N_{L+1}$."""
-        return np.array([number for number, stage in enumerate(self.chain.stages) if not stage.inner])
-
-    def free_entries(self, stage: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where a factor is free, in a point's order: places on the diagonal; rows and columns of those below it."""
-        size, rank, kept = self.sizes[stage], self.ranks[stage], self.kept[stage]
-        rows, columns = np.tril_indices(size, -1, rank)
-        free = rows >= kept
-        return np.arange(kept, rank), rows[free], columns[free]
-
     def scaled(self, stage: int, seeds: Float[Array, "seeds rows columns"]):
         r"""The seeds of a stage times $\sigma_l$, but for a kept one."""
         _, kind, inner = self.chain.stages[stage]
@@ -131,34 +110,22 @@ def full_rank(architecture: Architecture) -> PathLevels:
 
 def least_entropy(architecture: Architecture) -> Float[Array, "*batch"]:
     r"""$\mathcal L_0 = \sum_l d_l N_l / N_{max}$, the smallest entropy (11), for any number of paths."""
-    diagonals = np.array([diagonal for diagonal, _ in full_rank(architecture).counts], float)
+    diagonals = np.array([one.diagonal for one in full_rank(architecture).shapes], float)
     return jnp.tensordot(diagonals, jnp.stack(jnp.broadcast_arrays(*map(jnp.asarray, architecture.shares))), axes=1)
 
 
 def factor_shapes(architecture: Architecture, most) -> PathLevels:
     """Shapes of the factors with `most` columns at most, a number per stage."""
     chain = architecture.chain.skeleton
-    sizes: list[int] = []
-    ranks: list[int] = []
-    kept: list[int] = []
+    shapes = list[Triangles]()
     above = seeds = 1  # columns of the factor above, and of what becomes of it in an inner stage
     for (_, kind, inner), columns in zip(reversed(chain.stages), reversed(most), strict=True):
-        if inner:
-            known, size = 0, above
-        else:
-            known = above if kind.keeps else 0
-            size = known + kind.value_matrices * seeds
+        kept = above if kind.keeps and not inner else 0
+        size = above if inner else kept + kind.value_matrices * seeds
         seeds = min(columns, size)
         above = above if inner else seeds
-        sizes.insert(0, size)
-        ranks.insert(0, seeds)
-        kept.insert(0, known)
-    return PathLevels(chain, architecture.stage_variances, tuple(sizes), tuple(ranks), tuple(kept))
-
-
-def order_parameter_factors(point: Float[Array, " coordinates"], factors: PathLevels) -> list:
-    """The factors $A_l$, `(partial paths, rank)`, each followed by the $C_h$ of an inner stage."""
-    return factors_of_entries(entries(point, factors), factors)
+        shapes.insert(0, Triangles(kind.value_matrices if inner else 1, size, seeds, kept))
+    return PathLevels(chain, architecture.stage_variances, tuple(shapes))
 
 
 def factors_of_entries(free: Float[Array, " coordinates"], factors: PathLevels) -> list:
@@ -172,17 +139,15 @@ def factors_of_entries(free: Float[Array, " coordinates"], factors: PathLevels) 
 def triangles(free: Float[Array, " coordinates"], factors: PathLevels) -> list[Float[Array, "*blocks rows columns"]]:
     """The triangular factors $F_1, .., F_{L+1}$ of the free entries; an inner stage has one for each block."""
     triangular, start = [], 0
-    for number, (stage, (diagonals, below)) in enumerate(zip(factors.chain.stages, factors.counts, strict=True)):
-        size, rank, kept = factors.sizes[number], factors.ranks[number], factors.kept[number]
-        diagonal, rows, columns = factors.free_entries(number)
-        blocks = factors.blocks[number]
-        places = np.zeros((blocks, size, rank), int)
-        places[:, diagonal, diagonal] = start + np.arange(diagonals).reshape(blocks, -1)
-        places[:, rows, columns] = start + diagonals + np.arange(below).reshape(blocks, -1)
-        start += diagonals + below
-        is_free = np.tri(size, rank, dtype=bool) & (np.arange(size) >= kept)[:, None]
+    for stage, shape in zip(factors.chain.stages, factors.shapes, strict=True):
+        diagonal, rows, columns = shape.free
+        places = np.zeros((shape.blocks, shape.size, shape.rank), int)
+        places[:, diagonal, diagonal] = start + np.arange(shape.diagonal).reshape(shape.blocks, -1)
+        places[:, rows, columns] = start + shape.diagonal + np.arange(shape.below).reshape(shape.blocks, -1)
+        start += shape.diagonal + shape.below
+        is_free = np.tri(shape.size, shape.rank, dtype=bool) & (np.arange(shape.size) >= shape.kept)[:, None]
         # Kept rows are [I 0], and nothing stands above the diagonal: both as in the identity.
-        blockwise = jnp.where(is_free, free[places], np.eye(size, rank))
+        blockwise = jnp.where(is_free, free[places], np.eye(shape.size, shape.rank))
         triangular.append(blockwise if stage.inner else blockwise[0])
     return triangular
 
@@ -212,7 +177,7 @@ def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, 
 
     Automatic differentiation is left with $B$ alone.
     """
-    diagonal, below_rows, below_columns = factors.free_entries(0)
+    diagonal, below_rows, below_columns = factors.shapes[0].free
     rows, columns = np.concatenate([diagonal, below_rows]), np.concatenate([diagonal, below_columns])
     lowest, others = jnp.split(free, [len(rows)])  # entries of F_1, and of all layers above
     triangle, *_ = triangles(free, factors)  # F_1: seeds, columns
@@ -262,11 +227,6 @@ def overlaps_of(chain: list, factors: PathLevels) -> tuple[Float[Array, "..."], 
     return (*overlaps[:-1], overlaps[-1].reshape(2 * factors.chain.readout.axes))
 
 
-def order_parameter(point: Float[Array, " coordinates"], factors: PathLevels) -> Float[Array, "paths paths"]:
-    """$U = U^{(1)}$ at a point."""
-    return factors.overlap(entries(point, factors))
-
-
 def point_of(order_parameters, factors: PathLevels, name: str = "order_parameters") -> Float[Array, " coordinates"]:
     """The good coordinates of given order parameters, called `name`; the inverse of `order_parameters`."""
     overlaps = _checked(order_parameters, factors, name)
@@ -291,7 +251,7 @@ def _point_and_misfits(overlaps: list, factors: PathLevels):
         factor = jnp.linalg.cholesky(solve_triangular(triangle, orthogonal.mT @ half.mT))
         above.insert(0, orthogonal @ (triangle @ factor))
         misfits.insert(0, jnp.max(jnp.abs(above[0] @ above[0].mT - overlap)) / jnp.max(jnp.abs(overlap)))
-        diagonal, rows, columns = factors.free_entries(stage)
+        diagonal, rows, columns = factors.shapes[stage].free
         logs, below = jnp.log(factor[..., diagonal, diagonal]), factor[..., rows, columns]
         parts = [logs.reshape(-1), below.reshape(-1), *parts]
     return jnp.concatenate(parts), jnp.stack(misfits)

@@ -63,26 +63,15 @@ def _of_heads(layer, slopes: Float[np.ndarray, "seeds examples tokens tokens"]):
 
 def _padded(inputs: TokenInputs, ranked: Ranked, levels) -> Rows:
     """The examples in the order in which they were given, with zeros beyond their tokens."""
-    count = levels.maps.values.shape[-1]
-    longest, lengths = inputs.groups[-1].length, np.diff(inputs.starts, append=len(inputs.weights))
-    places = np.repeat(inputs.order * longest - inputs.starts, lengths) + np.arange(len(inputs.weights))
+    count, length = levels.maps.values.shape[-1], inputs.longest
 
-    def spread(rows):
-        wide = np.zeros((len(inputs) * longest, *rows.shape[1:]))
-        wide[places] = rows
-        return wide
+    def padded(rows):
+        return inputs.padded(rows, length).reshape(-1, *rows.shape[1:])
 
-    def spread_maps(layer):
-        maps, first = np.zeros((inputs.groups[0].maps[layer].shape[1], len(inputs), longest, longest)), 0
-        for group in inputs.groups:
-            examples = inputs.order[first : first + len(group.maps[layer])]
-            maps[:, examples, : group.length, : group.length] = group.whole(layer).swapaxes(0, 1)
-            first += len(examples)
-        return maps
-
-    directions = np.stack([spread(grown(np.asarray(level)[:, :count], len(level), count)) for level in ranked.columns])
-    maps = tuple(map(spread_maps, reversed(range(len(inputs.chain.layers)))))
-    return Rows(spread(inputs.tokens), spread(inputs.weights), directions, maps)
+    few = [np.asarray(level)[:, :count] for level in ranked.columns]
+    directions = np.stack([padded(grown(level, len(level), count)) for level in few])
+    maps = tuple(layer.swapaxes(0, 1) for layer in reversed(inputs.padded_maps(length)))
+    return Rows(padded(inputs.tokens), padded(inputs.weights), directions, maps)
 
 
 @partial(jax.jit, static_argnames="keeps")
