@@ -1,4 +1,4 @@
-"""What a head is worth to somebody's model as it is: the slope of a probe's evidence in a factor of the head."""
+"""Slopes of a probe's evidence in factors of the heads: what each is worth to somebody's model as it is."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from statmech_attention import checks
 from statmech_attention.model.inputs import token_weights
-from statmech_attention.reading.as_given import tensors
+from statmech_attention.reading.as_given import tensors, with_gradients
 from statmech_attention.reading.heads import network, places, silenced
 
 
@@ -31,6 +31,7 @@ class OwnWorth(NamedTuple):
     temperature: float
 
 
+@with_gradients
 def own_slopes(
     model: Any,
     batches: Any,

@@ -10,7 +10,7 @@ import numpy as np
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
 from statmech_attention.reading.alone import check_alike, in_front, of_one, shortest
-from statmech_attention.reading.as_given import check_there, copied, loaded, tensors
+from statmech_attention.reading.as_given import check_there, copied, loaded, tensors, with_gradients
 from statmech_attention.reading.gates import read_gates
 from statmech_attention.reading.trials import (
     ELSE,
@@ -29,6 +29,7 @@ from statmech_attention.reading.trials import (
 _ARGUMENTS = ["query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights"]
 
 
+@with_gradients
 def attention_from_torch(
     model: Any, inputs: Any, *, layers: Sequence[int] | None = None, test: bool = True, gates: bool = False, **options
 ) -> ReadAttention:

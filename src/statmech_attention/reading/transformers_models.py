@@ -9,7 +9,7 @@ import numpy as np
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
 from statmech_attention.reading.alone import check_alike, in_front, of_one, shortest
-from statmech_attention.reading.as_given import check_there, eager, inner_model, loaded, tensors
+from statmech_attention.reading.as_given import check_there, eager, inner_model, loaded, tensors, with_gradients
 from statmech_attention.reading.gates import read_gates
 from statmech_attention.reading.listening import Run, places
 from statmech_attention.reading.trials import ELSE, TOLERANCE, Residuals, Trial, check_sum, in_double, rows_needed, said
@@ -65,6 +65,7 @@ def attention_from_transformers(
     return next(reads) if batch_size is None else reads
 
 
+@with_gradients
 def read_residuals(model: Any, *, layers: Sequence[int] | None = None, **batch: Any) -> list[Residuals]:
     r"""Return what three tests leave unexplained of a model of transformers; near rounding where it can be read.
 
@@ -99,6 +100,7 @@ def _checked(model, batch: dict):
     return model
 
 
+@with_gradients
 def _with_gates(model, batch: dict, layers, test: bool, gates: bool) -> ReadAttention:
     read = _read(model, batch, layers, test)
     if not gates:
