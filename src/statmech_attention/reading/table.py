@@ -17,7 +17,7 @@ from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
 
 @dataclass(frozen=True)
 class HeadReport:
-    """What the heads of a model are worth to labels, in nats; printed, it is a table.
+    """What the heads of a model are worth to labels, in nats; printed, it is a table, with a line where none helps.
 
     Attributes:
         heads: layer and number of each head, both from 0.
@@ -35,6 +35,7 @@ class HeadReport:
         lines = ["layer  head " + "".join(f"{name:>15}" for name in columns)]
         for (layer, head), *numbers in zip(self.heads, *columns.values(), strict=True):
             lines.append(f"{layer:5}  {head:4} " + "".join(f"{number:15.2f}" for number in numbers))
+        lines += [f"{name}: no head has a positive worth." for name, worth in columns.items() if not worth.max() > 0]
         return "\n".join(lines)
 
 
