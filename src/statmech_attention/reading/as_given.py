@@ -81,6 +81,17 @@ def tensors(torch, given: dict) -> dict:
     return {name: _tensor(torch, name, value) for name, value in given.items()}
 
 
+def whole_input(torch, inputs) -> Any:
+    """The first argument of a network as a tensor."""
+    try:
+        given = torch.as_tensor(inputs)
+    except (TypeError, ValueError, RuntimeError):
+        given = None
+    if given is None or not given.ndim or not given.numel():
+        raise ValueError(f"inputs: wanted an array or a tensor of examples, got {inputs!r:.40}.")
+    return given.clone() if given.is_inference() else given
+
+
 def _tensor(torch, name: str, value):
     if torch.is_tensor(value) and value.is_inference():
         return value.clone()  # gradients pass it

@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.reading.as_given import check_there, eager, inner_model, loaded, tensors, with_gradients
+from statmech_attention.reading.as_given import (
+    check_there,
+    eager,
+    inner_model,
+    loaded,
+    tensors,
+    whole_input,
+    with_gradients,
+)
 
 # Of gradients in single precision, or so many roundings; heads that are mixed differ by as much as they are large.
 _ROUNDING, _TIMES = 1e-3, 16
@@ -118,7 +126,7 @@ def _used(torch, model, inputs, batch: dict, among: list) -> list:
     with ExitStack() as stack, torch.no_grad():
         for module in among:
             stack.callback(module.register_forward_pre_hook(lambda module, _: used.append(module)).remove)
-        given = torch.as_tensor(inputs)
+        given = whole_input(torch, inputs)
         model(*(given,) * (3 if isinstance(model, torch.nn.MultiheadAttention) else 1), **tensors(torch, batch))
     return used
 

@@ -15,6 +15,14 @@ from statmech_attention.reading.transformers_models import attention_from_transf
 from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
 
 
+def _texts(texts) -> list[str]:
+    """Validate texts."""
+    if not all(isinstance(text, str) for text in checks.several("texts", texts, "texts")):
+        other = next(text for text in texts if not isinstance(text, str))
+        raise ValueError(f"texts: wanted a list of texts, got {other!r:.40} among them.")
+    return list(texts)
+
+
 @dataclass(frozen=True)
 class HeadReport:
     """What the heads of a model are worth to labels, in nats; printed, it is a table, with a line where none helps.
@@ -66,9 +74,12 @@ def report(
         ValueError: texts and labels that do not fit, a model that cannot be read.
         MemoryError: more tokens than there is memory for, with how much is needed.
     """
-    checks.same("labels", "labels", len(checks.several("labels", labels, "classes")), "texts", len(texts))
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise ValueError("texts: wanted a list of texts, got something else.")
+    theory = checks.flag("theory", theory)
+    checks.function("tokeniser", tokeniser, "of texts, as AutoTokenizer.from_pretrained(..) gives")
+    checks.function("progress", progress, "of the share that is done")
+    checks.same("labels", "labels", len(checks.several("labels", labels, "classes")), "texts", len(_texts(texts)))
+    if any(label is None or label != label for label in labels):
+        raise ValueError("labels: wanted a class for each text, got none or NaN.")
     classes, places = np.unique(np.asarray(labels), return_inverse=True)
     if len(classes) < 2:
         raise ValueError("labels: wanted at least two classes to tell apart, got one.")

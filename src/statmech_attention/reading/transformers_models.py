@@ -48,7 +48,7 @@ def attention_from_transformers(
             chain of layers among the same tokens, or that fails a test; a batch in which a text is not
             read as it is alone, as with padding on the left and positions that count it.
     """
-    model = _checked(model, batch)
+    model, test, gates = _checked(model, batch), checks.flag("test", test), checks.flag("gates", gates)
     examples = len(next(iter(batch.values())))
     size = examples if batch_size is None else checks.whole("batch_size", batch_size)
     several = {name for name, argument in batch.items() if hasattr(argument, "__len__") and len(argument) == examples}
@@ -95,7 +95,7 @@ def _checked(model, batch: dict):
         raise ValueError("model: wanted all of it in evaluation, got layers in training. Call model.eval().")
     check_there(model)
     name, first = next(iter(batch.items()))
-    if not hasattr(first, "__len__") or not len(first):
+    if isinstance(first, (str, set, dict)) or not hasattr(first, "__len__") or not len(first):
         raise ValueError(f"{name}: wanted at least one example, got {first!r:.40}.")
     return model
 
