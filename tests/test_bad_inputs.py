@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention import model, pruning, sampling, theory
+from statmech_attention import dmft, model, pruning, sampling, theory, training
 
 RNG = np.random.default_rng(210)
 INPUTS, HEADS, LABELS = RNG.normal(size=(5, 3, 4)), (2, 2), np.array([1.0, -1.0, 1.0, 1.0, -1.0])
@@ -25,6 +25,18 @@ SOLUTION, KERNEL, KEY = sma.solve(ENDLESS), sma.kernel(ROWS, ROWS), jax.random.k
 WEIGHTS = sma.sample_weights(key=KEY, layers=HEADS, width=3, features=4)
 ORDER = np.eye(4)
 DRAWS = RNG.normal(size=(2, 8))
+PATTERNS = dmft.published_patterns(seed=0, sites=9)
+DYNAMICS = dmft.dynamics(PATTERNS, beta=1.27, gamma=220.0, epsilon=0.02)
+WINDOW = dmft.initial_window(DYNAMICS)
+SPECTRUM = dmft.lyapunov_spectrum(DYNAMICS, WINDOW, steps=10, count=2, discard=0)
+SIGNS = (RNG.choice([-1.0, 1.0], (3, 9)), RNG.choice([-1.0, 1.0], (3, 2)))
+MOVE = {"model": DYNAMICS, "window": WINDOW, "steps": 3}
+FEW = sampling.SamplerSettings(draws=4, chains=2, warmup=0, progress=False, warn=False)
+NARROW = sma.Problem(XI, LABELS, width=2, temperature=0.2)
+SAMPLED = {"problem": NARROW, "key": KEY, "test": XI, "settings": FEW}
+DRAWN = sampling.posterior(**SAMPLED)
+THETA = {"q": np.zeros((2, 3))}
+FINITE = sma.solve(PROBLEM)
 KERNELS = {"kernel": KERNEL, "heads": pruning.head_kernels(ROWS, ROWS), "labels": LABELS, "temperature": 0.1}
 DESCENT = {"tolerance": 1e-8, "max_steps": 9, "directions": 4, "settle": 0.1}
 GIVEN = {"attention": MAPS, "layers": HEADS, "readout": "last", "scales": None, "norm": "post", "layout": "key_query"}
@@ -81,6 +93,47 @@ CALLS: dict = {
     sampling.estimate: {"draws": DRAWS},
     sampling.importance: {"problem": PROBLEM, "key": KEY, "points": 8, "test": XI},
     sampling.r_hat: {"draws": DRAWS},
+    sampling.posterior: SAMPLED,
+    sampling.tempered_posterior: SAMPLED | {"rungs": 2},
+    sampling.weights_posterior: SAMPLED | {"keep_weights": False},
+    sampling.attention_posterior: {
+        "problem_of": lambda theta: NARROW,
+        "theta": THETA,
+        "log_prior": lambda theta: 0.0,
+        "key": KEY,
+        "test_of": None,
+        "settings": FEW,
+    },
+    sampling.corrected: {"solution": FINITE, "test": XI},
+    sampling.predictors: {"problem": NARROW, "draws": DRAWN},
+    sampling.prediction: {"draws": DRAWN},
+    sampling.SamplerSettings: {"draws": 4, "chains": 2, "warmup": 0, "thinning": 1, "method": "auto"},
+    training.train_weights: {"problem": NARROW, "key": KEY, "steps": 2},
+    training.learn_attention: {
+        "problem_of": lambda theta: PROBLEM,
+        "theta": {"q": np.zeros(3)},
+        "data": (),
+        "log_prior": None,
+        "steps": 2,
+        "learning_rate": 0.1,
+    },
+    dmft.published_patterns: {"seed": 1, "features": 3, "window": 4, "segments": 3, "sites": 9},
+    dmft.patterns_from_arrays: dict.fromkeys(("query", "key", "value", "output"), SIGNS),
+    dmft.positional_code: {"window": 4},
+    dmft.pair_correlations: {"one": PATTERNS.query, "other": PATTERNS.key},
+    dmft.dynamics: {"patterns": PATTERNS, "beta": 1.27, "gamma": 220.0, "epsilon": 0.02},
+    dmft.initial_window: {"model": DYNAMICS},
+    dmft.window_from_words: {"model": DYNAMICS, "words": np.ones((2, 9)), "slot": 0},
+    dmft.window_from_attention: {"model": DYNAMICS, "attention": np.ones((4, 3)), "slot": 0},
+    dmft.step: {"model": DYNAMICS, "window": WINDOW},
+    dmft.trajectory: MOVE | {"keep": "attention", "last": True},
+    dmft.advance: MOVE,
+    dmft.jacobian: {"model": DYNAMICS, "window": WINDOW},
+    dmft.lyapunov_spectrum: MOVE | {"count": 2, "discard": 0},
+    dmft.regimes: {"spectrum": SPECTRUM, "threshold": 0.01},
+    dmft.period: {"model": DYNAMICS, "window": WINDOW, "longest": 4, "tolerance": 1e-9},
+    dmft.onset: {"patterns": PATTERNS},
+    dmft.simulate: {"model": DYNAMICS, "key": KEY, "steps": 2, "replicas": 1, "window": WINDOW, "copies": 1},
     ROWS.take: {"examples": [0, 1]},
 }  # fmt: skip
 WRONG = {
@@ -93,11 +146,25 @@ WRONG = {
 WRONG |= {"a function": len, "half": 0.5, "a set": {"spam"}}
 # What is right all the same, or of which another argument may be blamed.
 RIGHT = {
-    "half": ("width", "temperature", "variance", "tolerance", "settle"),
-    "none of them": ("removed", "kept", "attention"),
+    "half": (
+        "width",
+        "beta",
+        "gamma",
+        "epsilon",
+        "temperature",
+        "variance",
+        "tolerance",
+        "settle",
+        "learning_rate",
+        "theta",
+        "threshold",
+    ),
+    "none of them": ("removed", "kept", "attention", "data", "keep"),
     "words": ("path",),
     "one axis more": ("labels",),
-    "a NaN in it": ("draws",),
+    "below zero": ("theta",),
+    "five axes": ("theta", "beta", "gamma", "epsilon"),  # one network for each number
+    "a function": ("problem_of", "log_prior", "test_of"),
     "text": ("draws",),
 }
 
@@ -112,7 +179,7 @@ def wrong(name: str, good) -> dict:
 
 
 @pytest.fixture(autouse=True)
-def _without_checks_of_types():
+def without_checks_of_types():
     """As users run it: the tests' own checks of types would come first."""
     before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
@@ -120,22 +187,30 @@ def _without_checks_of_types():
     jaxtyping.config.update("jaxtyping_disable", before)
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__qualname__)
-def test_what_is_wrong_is_refused_by_name(call):
+def complaints(call, arguments: dict, right: dict) -> list[str]:
+    """What is not refused by a sentence with the argument's name."""
     said = []
-    for name in CALLS[call]:
-        for what, value in wrong(name, CALLS[call][name]).items():
-            if name in RIGHT.get(what, ()):
+    for name, good in arguments.items():
+        for what, value in wrong(name, good).items():
+            if name in right.get(what, ()):
                 continue
             try:
-                result = call(**CALLS[call] | {name: value})
+                result = call(**arguments | {name: value})
             except (ValueError, FileNotFoundError) as error:
                 if name not in str(error):
                     said.append(f"{name}={value!r:.30}: {error!s:.90}")
             except Exception as error:
                 said.append(f"{name}={value!r:.30}: {type(error).__name__}: {error!s:.90}")
             else:
+                if name == "draws" and what == "a NaN in it" and np.isnan(np.ravel(result)).all():
+                    continue  # it says so, too
                 said.append(f"{name}={value!r:.30}: returned {result!r:.60}")
+    return said
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__qualname__)
+def test_what_is_wrong_is_refused_by_name(call):
+    said = complaints(call, CALLS[call], RIGHT)
     assert not said, "\n" + "\n".join(said)
 
 
@@ -146,11 +221,11 @@ ELSEWHERE = {
     "enable_x64",
     "report",
     "save",
-}  # other tests
+}  # other tests; readers have theirs beside them
 
 
 def test_the_list_has_every_public_function():
     known = {call.__name__ for call in CALLS}
-    for room in (sma, model, theory, pruning):
+    for room in (sma, model, theory, pruning, sampling, training, dmft):
         public = {name for name in room.__all__ if isinstance(getattr(room, name), FunctionType)}
         assert public <= known | ELSEWHERE

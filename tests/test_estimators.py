@@ -50,6 +50,24 @@ def test_the_regressor_predicts_what_the_theory_does(data):
     np.testing.assert_allclose(flat.predict(inputs[40:].reshape(20, -1)), found, rtol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["AttentionPathsClassifier", "AttentionPathsRegressor"])
+def test_a_weight_is_as_many_equal_examples(data, kind):
+    inputs, target = data
+    target = np.where(target > 0, "yes", "no") if kind.endswith("Classifier") else target
+    weights = np.random.default_rng(1).integers(0, 4, 40)
+    model = getattr(sma, kind)(LAYERS, width=5.0, temperature=0.2)
+    outputs = "predict_proba" if kind.endswith("Classifier") else "predict"
+    found = getattr(model.fit(inputs[:40], target[:40], sample_weight=weights), outputs)(inputs[40:])
+    again = [np.repeat(part[:40], weights, axis=0) for part in data[:1]] + [np.repeat(target[:40], weights)]
+    np.testing.assert_allclose(getattr(model.fit(*again), outputs)(inputs[40:]), found, rtol=1e-6)
+    plain = getattr(model.fit(inputs[:40], target[:40]), outputs)(inputs[40:])
+    assert np.abs(plain - found).max() > 0.01
+    np.testing.assert_allclose(getattr(model.fit(inputs[:40], target[:40], np.ones(40)), outputs)(inputs[40:]), plain)
+    assert model.fit(inputs[:40], target[:40], weights).criterion(inputs[40:]).r >= 0
+    with pytest.raises(ValueError, match="must contain at least one non-zero number"):
+        model.fit(inputs, target, np.zeros(60))
+
+
 def test_the_classifier_is_pickled_searched_and_stands_in_a_pipeline(data):
     inputs, target = data
     flat, names = inputs.reshape(60, -1), np.where(target > 0, "yes", "no")

@@ -87,6 +87,13 @@ def instance(name: str, value, *kinds: type, instead: str = "") -> Any:
     return value
 
 
+def function(name: str, value, what: str) -> Any:
+    """Return what can be called; `what`: of what, to what."""
+    if not callable(value):
+        raise ValueError(f"{name}: wanted a function {what}, got {value!r:.40}.")
+    return value
+
+
 def several(name: str, value, what: str = "arrays") -> Any:
     """Return what has a length and parts in an order, and is no text."""
     if isinstance(value, (str, bytes, dict, set)) or not hasattr(value, "__len__"):

@@ -20,7 +20,7 @@ need("sklearn", "estimators")
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from statmech_attention.layers import Chain, Outputs
 from statmech_attention.layers.chains import Layers
@@ -29,6 +29,7 @@ from statmech_attention.theory import (
     Criterion,
     NotConverged,
     Problem,
+    WeightedLabels,
     criterion,
     kernel_regression,
     log_evidence,
@@ -75,7 +76,15 @@ class _AttentionPaths(BaseEstimator):
             return np.reshape(X, (len(X), -1))
         return X
 
-    def _fit(self, X, labels) -> None:
+    def _weighted(self, X, labels, sample_weight):
+        """Inputs, labels and weights of the examples that count; no weights if none are given."""
+        if sample_weight is None:
+            return X, labels, None
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        counted = weights > 0
+        return X[counted], labels[counted], weights[counted]
+
+    def _fit(self, X, labels, weights) -> None:
         """Find the order parameter at the lowest minimum of the action."""
         default = (X.shape[1],) if X.ndim == 3 else (1,)
         if self.layers is None and X.ndim == 2 and X.shape[1] > 1:
@@ -88,6 +97,7 @@ class _AttentionPaths(BaseEstimator):
                 raise ValueError(f"layers: wanted none of outputs, got {self.layers_}. Leave it out: classes add it.")
             self.layers_ = (*self.layers_, Outputs(labels.shape[1]))
         self.inputs_, self.labels_ = self._paths(X), labels
+        self.energy_ = None if weights is None else WeightedLabels(1 / weights)
         with jax.enable_x64(True):
             try:
                 solution = minima(self._problem())[0]
@@ -98,7 +108,7 @@ class _AttentionPaths(BaseEstimator):
             self.log_evidence_ = float(log_evidence(solution))
 
     def _problem(self) -> Problem:
-        return Problem(self.inputs_, self.labels_, layers=self.layers_, **self.numbers_)
+        return Problem(self.inputs_, self.labels_, layers=self.layers_, energy=self.energy_, **self.numbers_)
 
     def _paths(self, X) -> np.ndarray:
         """Inputs as `(examples, paths, features)`."""
@@ -131,18 +141,22 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
             layer with a head per path; flattened inputs are then read as one path, with a warning.
         width, temperature, variance: as in `Problem`.
 
-    There are no weights of classes or examples. Of rare classes change the threshold of `predict_proba`.
+    There are no weights of classes. Of rare classes change the threshold of `predict_proba`.
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> "AttentionPathsClassifier":
-        """Find the order parameter of `(examples, paths, features)`, or flattened, and the classes `y`."""
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "AttentionPathsClassifier":
+        r"""Find the order parameter of `(examples, paths, features)`, or flattened, and the classes `y`.
+
+        An example of weight $w$ has noise of variance $T / w$, as if it was there $w$ times.
+        """
         values, names = self._checked(X, y)
         check_classification_targets(names)
+        values, names, weights = self._weighted(values, names, sample_weight)
         self.classes_, place = np.unique(names, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y: wanted at least two classes, got one class.")
         signs = 2.0 * np.eye(len(self.classes_))[place] - 1.0
-        self._fit(values, signs if len(self.classes_) > 2 else signs[:, 1])
+        self._fit(values, signs if len(self.classes_) > 2 else signs[:, 1], weights)
         return self
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -167,11 +181,12 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
 class AttentionPathsRegressor(RegressorMixin, _AttentionPaths):
     """Regression, with arguments as of the classifier, on targets shifted and scaled to mean 0 and variance 1."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> "AttentionPathsRegressor":
-        """Find the order parameter of `(examples, paths, features)`, or flattened, and the targets `y`."""
-        values, targets = self._checked(X, y, y_numeric=True)
-        self.mean_, self.scale_ = float(targets.mean()), float(targets.std()) or 1.0
-        self._fit(values, (targets - self.mean_) / self.scale_)
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "AttentionPathsRegressor":
+        """Find the order parameter, as of the classifier, for the targets `y`."""
+        values, targets, weights = self._weighted(*self._checked(X, y, y_numeric=True), sample_weight)
+        self.mean_ = float(np.average(targets, weights=weights))
+        self.scale_ = float(np.sqrt(np.average((targets - self.mean_) ** 2, weights=weights))) or 1.0
+        self._fit(values, (targets - self.mean_) / self.scale_, weights)
         return self
 
     def predict(self, X: ArrayLike, return_std: bool = False, noise: bool = False) -> Any:

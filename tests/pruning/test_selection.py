@@ -167,7 +167,8 @@ def test_where_no_head_helps_the_least_harmful_is_kept(definition):
     worth = kernel_worth(kernel, heads, labels)
     worth = worth.slopes if definition == "derivative" else worth.losses
     assert worth.max() < 0
-    found = sma.select_heads(sma.Problem(tokens, labels), keep=1, definition=definition)
+    with pytest.warns(UserWarning, match=r"No head has a positive worth.* The 1 kept harm least"):
+        found = sma.select_heads(sma.Problem(tokens, labels), keep=1, definition=definition)
     assert found.kept == [worth.argmax()] and found.scores.min() == -1
     np.testing.assert_allclose(found.scores, worth / np.abs(worth).max(), rtol=1e-6)
 

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 
+import statmech_attention as sma
 from statmech_attention.reading import only_heads, own_slopes
 
 torch = pytest.importorskip("torch", reason="needs PyTorch, as `make read` installs it")
@@ -67,6 +68,74 @@ def test_models_of_transformers(name, attention):
             torch.testing.assert_close(model(**batch).last_hidden_state, wanted, rtol=1e-5, atol=1e-6)
     assert model.config._attn_implementation == attention
     assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+class Added(torch.nn.Module):
+    """A matrix with another of low rank beside it, as LoRA wraps it."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base, self.dropout = base, torch.nn.Dropout(0.1)
+        self.down, self.up = torch.nn.Linear(WIDTH, 3, bias=False), torch.nn.Linear(3, WIDTH, bias=False)
+
+    def forward(self, x):
+        return self.base(x) + self.up(self.down(self.dropout(x)))
+
+    def merged(self):
+        with torch.no_grad():
+            self.base.weight += self.up.weight @ self.down.weight
+        return self.base
+
+
+def test_what_is_added_to_an_output_matrix_is_silenced_with_it():
+    """Against the model in which both are one matrix; and a matrix that is made of a length and a direction."""
+    model, batch = made("Bert")
+    outputs = [layer.attention.output for layer in model.encoder.layer]
+    for output in outputs:
+        output.dense = Added(output.dense)
+    model.eval()
+    options = {"labels": LABELS, "temperature": 0.3}
+    with torch.no_grad(), only_heads(model, KEPT):
+        found = model(**batch).last_hidden_state
+    slopes = own_slopes(model, batch, **options).slopes
+    for output in outputs:
+        output.dense = output.dense.merged()
+    for again in (lambda one: one, torch.nn.utils.parametrizations.weight_norm):
+        for output in outputs:
+            output.dense = again(output.dense)
+        with torch.no_grad(), only_heads(model.eval(), KEPT):
+            torch.testing.assert_close(model(**batch).last_hidden_state, found, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(own_slopes(model, batch, **options).slopes, slopes, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("without", [torch.no_grad, torch.inference_mode])
+def test_gradients_are_found_where_none_are_kept(without):
+    model, batch = made("Bert")
+    network, tokens = torch.nn.TransformerEncoder(layer(batch_first=True, dropout=0.0), 2).eval(), torch.randn(2, 7, 16)
+    wanted = own_slopes(model, batch, LABELS, temperature=0.3).slopes
+    with without():
+        made_here = {name: value.clone() for name, value in batch.items()}
+        read = sma.attention_from_transformers(model, gates=True, **made_here)
+        assert len(sma.attention_from_torch(network, tokens.clone()).attention) == len(read.gates) == 2
+        found = own_slopes(model, made_here, LABELS, temperature=0.3).slopes
+        other = copy.deepcopy(model) if without is torch.inference_mode else None
+        assert not torch.is_grad_enabled()
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    if other is not None:
+        with pytest.raises(ValueError, match=r"model: wanted weights that gradients pass.* Take copy\.deepcopy"):
+            only_heads(other, KEPT)
+        only_heads(copy.deepcopy(other), KEPT).close()
+
+
+@pytest.mark.parametrize(("kind", "rounding"), [("bfloat16", 0.06), ("float16", 0.01)])
+def test_a_model_in_half_precision(kind, rounding):
+    model, batch = made("Bert")
+    with torch.no_grad(), only_heads(model, KEPT):
+        wanted = model(**batch).last_hidden_state
+    model = model.to(getattr(torch, kind))
+    with torch.no_grad(), only_heads(model, KEPT):
+        found = model(**batch).last_hidden_state.float()
+    assert (found - wanted).abs().max() < rounding * wanted.abs().max()
 
 
 def layer(**options):

@@ -7,6 +7,7 @@ import pytest
 
 import statmech_attention as sma
 from statmech_attention.__main__ import main
+from statmech_attention.reading.table import HeadReport
 
 torch = pytest.importorskip("torch", reason="needs PyTorch, as `make read` installs it")
 transformers = pytest.importorskip("transformers", reason="needs Hugging Face's transformers")
@@ -47,6 +48,9 @@ def test_a_report_has_what_the_model_loses_and_what_networks_lose_that_learn_aga
     np.testing.assert_allclose(found.learned, worth.losses, rtol=1e-4, atol=1e-5)
     lines = str(found).splitlines()
     assert len(lines) == 9 and lines[6].split() == ["1", "1", f"{found.own[5]:.2f}", f"{found.learned[5]:.2f}"]
+    assert "no head" not in str(found)
+    none = HeadReport(found.heads, -np.abs(found.own), found.learned)
+    assert str(none).splitlines()[9:] == ["as it is: no head has a positive worth."]
     for texts, labels, message in (
         (TEXTS, LABELS[:3], "labels: wanted the same number in labels and texts"),
         (TEXTS, ["one"] * 24, "labels: wanted at least two classes"),

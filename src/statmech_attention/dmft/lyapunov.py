@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.dmft import _map
-from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.model import Dynamics, laws_of, need_dynamics
 from statmech_attention.dmft.windows import Window, after_attention, batch_first, rings_of, window_of
 
 # Exponents per step within it count as zero: it is above what 10,000 steps leave undecided on a torus.
@@ -87,7 +87,7 @@ def lyapunov_spectrum(
         count: number of exponents, the largest; if None, all $ML$. Two cost far less than twelve.
         discard: steps in which the directions turn before averages begin.
     """
-    size = model.window * model.features
+    size = need_dynamics(model).window * model.features
     steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
     count = checks.whole("count", size if count is None else count, 1, size)  # numbers in the state
     sizes = dict(length=-(-steps // _BLOCKS), discard=discard, count=count)
@@ -115,6 +115,7 @@ def regimes(spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD) -> Int[
     Returns:
         `Regime` as whole numbers, `(*batch,)`.
     """
+    checks.instance("spectrum", spectrum, LyapunovSpectrum, instead="Write dmft.lyapunov_spectrum(model, window, ..).")
     threshold = checks.positive("threshold", threshold)
     middle = np.asarray(spectrum.exponents)
     doubt = _ERRORS * np.asarray(spectrum.errors) + np.asarray(spectrum.rounding)

@@ -68,7 +68,7 @@ def trajectory(
     Returns:
         `Overlaps`, `(*batch, steps, features)` each; with `last` the pair (last window, overlaps).
     """
-    steps, keep = checks.whole("steps", steps), names_kept(keep, Overlaps._fields)
+    steps, keep, last = checks.whole("steps", steps), names_kept(keep, Overlaps._fields), checks.flag("last", last)
     rings, kept = _run(laws_of(model), rings_of(window, model), steps=steps, keep=keep)
     overlaps = Overlaps(**{name: batch_first(part, model.shape) for name, part in kept.items()})
     return (window_of(rings, model), overlaps) if last else overlaps
@@ -88,8 +88,8 @@ def advance(model: Dynamics, window: Window, *, steps: int | Int[Array, ""]) -> 
 
 def names_kept(keep: str | Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     """Return the names of observables to keep, each one of those known; a single name counts as a list of one."""
-    names = (keep,) if isinstance(keep, str) or not keep else tuple(keep)
-    return tuple(checks.choice("keep", name, known) for name in dict.fromkeys(names))
+    names = (keep,) if isinstance(keep, str) else checks.several("keep", keep, "names")
+    return tuple(dict.fromkeys(checks.choice("keep", name, known) for name in names))
 
 
 @jax.jit

@@ -77,15 +77,25 @@ def dynamics(patterns: Patterns, *, beta: ArrayLike, gamma: ArrayLike, epsilon: 
         gamma: $\gamma \ge 0$; logits are $\gamma / \sqrt M$ times the overlap of query and key.
         epsilon: $\epsilon$ in [0, 1]; $N_P / (N + N_P)$ is plain concatenation of words and positions.
     """
+    checks.instance("patterns", patterns, Patterns, instead="Write dmft.patterns_from_arrays(..).")
     parameters = _parameters(beta, gamma, epsilon)
     code = np.asarray(positional_code(patterns.window))
     codes = np.stack([code @ np.asarray(getattr(patterns, name).positions).T / patterns.bits for name in MATRICES])
     return Dynamics(patterns, site_terms(patterns), jnp.asarray(codes), **parameters)
 
 
-@jax.jit
 def laws_of(model: Dynamics) -> _map.Laws:
     """Return the parameters of a step with the batch as the last axis."""
+    return _laws_of(need_dynamics(model))
+
+
+def need_dynamics(model) -> Dynamics:
+    """Validate a model."""
+    return checks.instance("model", model, Dynamics, instead="Write dmft.dynamics(patterns, beta=.., ..).")
+
+
+@jax.jit
+def _laws_of(model: Dynamics) -> _map.Laws:
     parameters = (model.beta, model.gamma, model.epsilon)
     beta, gamma, epsilon = (jnp.broadcast_to(part, model.shape).reshape(-1) for part in parameters)
     return _map.Laws(*model.terms, model.codes, beta, gamma / np.sqrt(model.features), epsilon)

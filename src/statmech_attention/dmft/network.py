@@ -15,7 +15,7 @@ from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.mean_field import Overlaps, names_kept
-from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.model import Dynamics, laws_of, need_dynamics
 from statmech_attention.dmft.patterns import distinct_columns
 from statmech_attention.dmft.windows import Window, initial_window, rings_of, window_of
 
@@ -65,7 +65,7 @@ def simulate(
     Raises:
         ValueError: unknown names, words together with copies.
     """
-    if model.shape:
+    if need_dynamics(model).shape:
         raise ValueError(f"model: wanted one network, got a batch of shape {model.shape}. Take one, as in model[0].")
     key = checks.key("key", key)
     sizes = {"steps": steps, "replicas": replicas, "copies": copies}

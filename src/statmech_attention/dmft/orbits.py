@@ -39,6 +39,7 @@ def onset(patterns: Patterns) -> Onset:
     Args:
         patterns: `Patterns` with known values, not traced.
     """
+    checks.instance("patterns", patterns, Patterns, instead="Write dmft.patterns_from_arrays(..).")
     size, candidates = patterns.window, [Onset(np.inf, np.nan)]
     for c in np.linalg.eigvals(np.asarray(pair_correlations(patterns.value, patterns.output))):
         if abs(c) < 1e-12:

@@ -89,7 +89,10 @@ def patterns_from_arrays(
         ValueError: entries other than $\pm1$, shapes that differ between matrices, single precision.
     """
     matrices = []
-    for name, (words, positions) in zip(MATRICES, (query, key, value, output), strict=True):
+    for name, pair in zip(MATRICES, (query, key, value, output), strict=True):
+        if len(checks.several(name, pair)) != 2:
+            raise ValueError(f"{name}: wanted a pair of words and positions, got {len(pair)} arrays.")
+        words, positions = pair
         words = _signs(f"{name}, words", words, "features sites")
         positions = _signs(f"{name}, positions", positions, "features bits")
         checks.same(name, "words", words.shape[0], "positions (features)", positions.shape[0])
@@ -157,6 +160,8 @@ def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, 
         one: $W$, the rows of the result.
         other: $W'$, its columns.
     """
+    for name, matrix in (("one", one), ("other", other)):
+        checks.instance(name, matrix, PatternMatrix, instead="Take one of the patterns, such as patterns.query.")
     checks.same("one and other", "sites of the one", one.words.shape[1], "the other", other.words.shape[1])
     return one.words @ other.words.T / one.words.shape[1]
 
@@ -199,6 +204,6 @@ def _signs(name: str, value, axes: str):
 
 def _positional_bits(window) -> int:
     """Return $N_P$ of a window of $L$ tokens."""
-    if window not in [2**bits for bits in range(1, 32)]:
+    if not checks.is_whole(window, 2) or window not in [2**bits for bits in range(1, 32)]:
         raise ValueError(f"window: wanted a power of two of at least 2, got {window!r}: 2 to the positional bits.")
     return int(window).bit_length() - 1

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.dmft import _map
-from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.model import Dynamics, laws_of, need_dynamics
 
 
 @jax.tree_util.register_dataclass
@@ -48,7 +48,7 @@ class Window:
 
 def initial_window(model: Dynamics) -> Window:
     r"""Return the window of one token, $x_0 = W^o_1$ with slot 0, where the published runs start."""
-    return window_from_words(model, model.patterns.output.words[:1])
+    return window_from_words(model, need_dynamics(model).patterns.output.words[:1])
 
 
 def window_from_words(model: Dynamics, words: ArrayLike | Sequence, *, slot: int | Int[Array, ""] = 0) -> Window:
@@ -62,7 +62,7 @@ def window_from_words(model: Dynamics, words: ArrayLike | Sequence, *, slot: int
         ValueError: wrong shapes, more tokens than fit, words outside of [-1, 1], a slot out of range.
     """
     words = checks.array("words", words, "tokens sites", double=True)
-    checks.same("words", "words", words.shape[1], "the patterns' sites", model.patterns.sites)
+    checks.same("words", "words", words.shape[1], "the patterns' sites", need_dynamics(model).patterns.sites)
     if words.shape[0] > model.window or checks.concrete(words) and np.any(np.abs(np.asarray(words)) > 1):
         got = f"{words.shape[0]} tokens of up to {np.abs(words).max()}"
         raise ValueError(f"words: wanted at most {model.window} tokens, of bits or means in [-1, 1], got {got}.")
@@ -79,7 +79,7 @@ def window_from_attention(model: Dynamics, attention: ArrayLike | Sequence, *, s
         attention: `(*batch, slots, features)` or `(slots, features)`, newest first.
         slot: of the newest token, $t \bmod L$.
     """
-    slot = _slot(slot, model.window)
+    slot = _slot(slot, need_dynamics(model).window)
     attention = checks.array("attention", attention, " ".join(["axis"] * np.ndim(attention)), double=True)
     wanted = (*model.shape, model.window, model.features)
     if attention.shape not in (wanted, wanted[-2:]):
@@ -88,9 +88,14 @@ def window_from_attention(model: Dynamics, attention: ArrayLike | Sequence, *, s
     return window_of(after_attention(laws_of(model), ring, slot), model)
 
 
-@jax.jit
 def rings_of(window: Window, model: Dynamics) -> _map.Rings:
     """Return the window with the batch as the last axis; a single window goes to every network."""
+    checks.instance("window", window, Window, instead="Write dmft.initial_window(model).")
+    return _rings_of(window, need_dynamics(model))
+
+
+@jax.jit
+def _rings_of(window: Window, model: Dynamics) -> _map.Rings:
     wanted = (*model.shape, model.window, model.features)
     if window.keys.shape not in (wanted, wanted[-2:]):
         raise ValueError(f"window: wanted arrays of shape {wanted}, as the model has, got {window.keys.shape}.")

@@ -1,6 +1,7 @@
 """Selection of an encoder's heads from its attention matrices and labelled examples alone."""
 
 import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -88,6 +89,9 @@ def select_heads(
         ValueError: labels of one class.
         NotConverged: as `solve`, if no temperature converged.
 
+    Warns:
+        UserWarning: no head has a positive worth.
+
     Source: the score is that of Tiberi et al. (2024), section 4.2; selection before training is
     ours.
     """
@@ -114,6 +118,11 @@ def select_heads(
     whole = fit(np.arange(len(classes)))
     scores = whole.scores()
     kept = _kept(scores, keep, problem.layers, groups)
+    if not scores.max() > 0:
+        warnings.warn(
+            f"No head has a positive worth: the labels are no less likely without any one. The {keep} kept harm least.",
+            stacklevel=2,
+        )
     scores = scores / (np.abs(scores).max() or 1.0)
     majority = float(np.bincount(classes).max() / len(classes))
     numbers = head_indices(layers=problem.layers)

@@ -2,8 +2,9 @@
 
 import copy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,20 @@ def eager(model) -> Iterator[None]:
         yield
 
 
+def with_gradients(function: Callable) -> Callable:
+    """A function that finds gradients also where it is called under `no_grad` or `inference_mode`."""
+
+    @wraps(function)
+    def tracked(*arguments, **named):
+        torch = loaded()
+        if torch is None:
+            return function(*arguments, **named)
+        with torch.inference_mode(False), torch.enable_grad():
+            return function(*arguments, **named)
+
+    return tracked
+
+
 def copied(torch, model) -> Any:
     """A copy of a network, also if its modules keep tensors of their last run, which PyTorch does not copy."""
     memo: dict[int, Any] = {}
@@ -62,11 +77,24 @@ def _tensors_in(torch, value) -> Iterator:
 
 
 def tensors(torch, given: dict) -> dict:
-    """Arguments of a model with tensors for lists and arrays."""
+    """Arguments of a model with tensors for lists and arrays, and for what was made under `inference_mode`."""
     return {name: _tensor(torch, name, value) for name, value in given.items()}
 
 
+def whole_input(torch, inputs) -> Any:
+    """The first argument of a network as a tensor."""
+    try:
+        given = torch.as_tensor(inputs)
+    except (TypeError, ValueError, RuntimeError):
+        given = None
+    if given is None or not given.ndim or not given.numel():
+        raise ValueError(f"inputs: wanted an array or a tensor of examples, got {inputs!r:.40}.")
+    return given.clone() if given.is_inference() else given
+
+
 def _tensor(torch, name: str, value):
+    if torch.is_tensor(value) and value.is_inference():
+        return value.clone()  # gradients pass it
     if type(value) not in (list, np.ndarray):
         return value
     try:

@@ -8,13 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.reading.as_given import check_there, eager, inner_model, loaded, tensors
+from statmech_attention.reading.as_given import (
+    check_there,
+    eager,
+    inner_model,
+    loaded,
+    tensors,
+    whole_input,
+    with_gradients,
+)
 
-_ROUNDING = 1e-3  # of gradients in single precision; heads that are mixed differ by as much as they are large
+# Of gradients in single precision, or so many roundings; heads that are mixed differ by as much as they are large.
+_ROUNDING, _TIMES = 1e-3, 16
 
 
 class Place(NamedTuple):
-    """Where the heads of an attention lie beside each other: in what the call `number` of a module takes.
+    """A place where the heads of an attention lie beside each other: what the call `number` of a module takes.
 
     Attributes:
         module: the matrix that multiplies them, or a MultiheadAttention, which has it inside.
@@ -86,9 +95,13 @@ def network(model) -> tuple[Any, Any]:
     if torch is None or not isinstance(model, torch.nn.Module):
         raise ValueError(f"model: wanted a network of PyTorch or transformers, got {given}.")
     check_there(model)
+    if any(parameter.is_inference() for parameter in model.parameters()):
+        got = "some of inference_mode"
+        raise ValueError(f"model: wanted weights that gradients pass, got {got}. Take copy.deepcopy(model).")
     return torch, model
 
 
+@with_gradients
 def places(torch, model, inputs, batch: dict) -> list[Place]:
     """The places of the heads of all attentions, in the order of use."""
     if hasattr(model, "config"):
@@ -113,7 +126,7 @@ def _used(torch, model, inputs, batch: dict, among: list) -> list:
     with ExitStack() as stack, torch.no_grad():
         for module in among:
             stack.callback(module.register_forward_pre_hook(lambda module, _: used.append(module)).remove)
-        given = torch.as_tensor(inputs)
+        given = whole_input(torch, inputs)
         model(*(given,) * (3 if isinstance(model, torch.nn.MultiheadAttention) else 1), **tensors(torch, batch))
     return used
 
@@ -140,17 +153,19 @@ def _beside(torch, model, batch: dict) -> list[Place]:
         calls[module] += 1
 
     asked = {"output_attentions": True, "return_dict": True}
-    with ExitStack() as stack, eager(model), torch.inference_mode(False), torch.enable_grad():
+    with ExitStack() as stack, eager(model):
         for parameter in model.parameters():
             if parameter.is_floating_point():
                 stack.callback(parameter.requires_grad_, parameter.requires_grad)
                 parameter.requires_grad_(True)
         for module in model.modules():
-            if any(parameter.ndim > 1 for parameter in module.parameters(recurse=False)):
-                stack.callback(module.register_forward_pre_hook(hear, with_kwargs=True).remove)
+            stack.callback(module.register_forward_pre_hook(hear, with_kwargs=True).remove)
         matrices = getattr(model(**_few(torch, tensors(torch, batch)) | asked), "attentions", None)
         if not matrices:
-            raise ValueError(f"model: wanted attention of every layer, got none from {type(model).__name__}.")
+            raise ValueError(
+                f"model: wanted attention of every layer, got none from {type(model).__name__}. "
+                "Take of an encoder with a decoder model.get_encoder()."
+            )
         found = [_found(torch, matrix, heard, layer) for layer, matrix in enumerate(matrices)]
     return [Place(module, call if calls[module] > 1 else None, heads) for module, call, heads in found]
 
@@ -165,15 +180,24 @@ def _few(torch, batch: dict) -> dict:
 
 
 def _found(torch, matrix, heard: list, layer: int) -> tuple:
-    """The first call of a matrix that takes the heads of an attention beside each other."""
+    """The outermost call that takes the same as the first matrix which takes the heads beside each other.
+
+    What is added to a matrix, as by LoRA, takes the heads, too.
+    """
     heads = matrix.shape[1]
-    for module, call, tensor in heard:
-        if tensor.shape[-1] % heads == 0 and _is_beside(torch, matrix, tensor, heads):
-            return module, call, heads
+    for module, _, tensor in heard:
+        if _is_matrix(torch, module) and tensor.shape[-1] % heads == 0 and _is_beside(torch, matrix, tensor, heads):
+            return next((outer, call, heads) for outer, call, same in heard if same is tensor)
     raise ValueError(
         f"model: wanted heads that lie beside each other in what a matrix takes, got none of attention {layer}, "
         "as behind a norm of all heads. Cut them out by hand."
     )
+
+
+def _is_matrix(torch, module) -> bool:
+    """True for a module with a matrix of its own, or one that is made of others."""
+    own = any(parameter.ndim > 1 for parameter in module.parameters(recurse=False))
+    return own or torch.nn.utils.parametrize.is_parametrized(module)
 
 
 def _is_beside(torch, matrix, tensor, heads: int) -> bool:
@@ -190,7 +214,8 @@ def _is_beside(torch, matrix, tensor, heads: int) -> bool:
     )
     if first is None or not first.any():
         return False
-    return bool((second - factors[:, None, None] * first).abs().max() <= _ROUNDING * second.abs().max())
+    rounding = max(_ROUNDING, _TIMES * torch.finfo(second.dtype).eps)
+    return bool((second - factors[:, None, None] * first).abs().max() <= rounding * second.abs().max())
 
 
 def silenced(torch, model, some: Sequence[Place], factors: Sequence) -> ExitStack:
@@ -223,9 +248,10 @@ def _before(torch, module, now: Callable) -> list:
         factors = now()
         if factors is None:
             return None
-        given, first = [*arguments, *named.values()], next(iter(named), None)
-        scaled = _scaled(torch, given[0], factors)
-        return ((scaled, *arguments[1:]), named) if arguments else (arguments, named | {first: scaled})
+        given = [*arguments, *named.values()]
+        first = next(place for place, one in enumerate(given) if torch.is_tensor(one))
+        given[first] = _scaled(torch, given[first], factors)
+        return tuple(given[: len(arguments)]), dict(zip(named, given[len(arguments) :], strict=True))
 
     return [module.register_forward_pre_hook(change, with_kwargs=True)]
 

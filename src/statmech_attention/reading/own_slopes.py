@@ -1,4 +1,4 @@
-"""What a head is worth to somebody's model as it is: the slope of a probe's evidence in a factor of the head."""
+"""Slopes of a probe's evidence in factors of the heads: what each is worth to somebody's model as it is."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from statmech_attention import checks
 from statmech_attention.model.inputs import token_weights
-from statmech_attention.reading.as_given import tensors
+from statmech_attention.reading.as_given import tensors, with_gradients
 from statmech_attention.reading.heads import network, places, silenced
 
 
@@ -31,6 +31,7 @@ class OwnWorth(NamedTuple):
     temperature: float
 
 
+@with_gradients
 def own_slopes(
     model: Any,
     batches: Any,
@@ -72,7 +73,11 @@ def own_slopes(
     parts = [batches] if isinstance(batches, dict) or hasattr(batches, "shape") or hasattr(batches, "data") else batches
     if not isinstance(parts, Iterable) or isinstance(parts, str) or not (parts := list(parts)):
         raise ValueError(f"batches: wanted arguments of the model, or several in a list, got {batches!r:.60}.")
-    first = _arguments(torch, parts[0])
+    if any(isinstance(part, (str, set)) for part in parts):
+        raise ValueError(f"batches: wanted what the tokeniser returns, got {parts[0]!r:.40}.")
+    if embed is not None:
+        checks.function("embed", embed, "of what the model returns and of the batch")
+    removal, first = checks.flag("removal", removal), _arguments(torch, parts[0])
     some = places(torch, model, first.pop("", None), first)
     ones = [np.ones(place.heads) for place in some]
 

@@ -15,9 +15,17 @@ from statmech_attention.reading.transformers_models import attention_from_transf
 from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
 
 
+def _texts(texts) -> list[str]:
+    """Validate texts."""
+    if not all(isinstance(text, str) for text in checks.several("texts", texts, "texts")):
+        other = next(text for text in texts if not isinstance(text, str))
+        raise ValueError(f"texts: wanted a list of texts, got {other!r:.40} among them.")
+    return list(texts)
+
+
 @dataclass(frozen=True)
 class HeadReport:
-    """What the heads of a model are worth to labels, in nats; printed, it is a table.
+    """What the heads of a model are worth to labels, in nats; printed, it is a table, with a line where none helps.
 
     Attributes:
         heads: layer and number of each head, both from 0.
@@ -35,6 +43,7 @@ class HeadReport:
         lines = ["layer  head " + "".join(f"{name:>15}" for name in columns)]
         for (layer, head), *numbers in zip(self.heads, *columns.values(), strict=True):
             lines.append(f"{layer:5}  {head:4} " + "".join(f"{number:15.2f}" for number in numbers))
+        lines += [f"{name}: no head has a positive worth." for name, worth in columns.items() if not worth.max() > 0]
         return "\n".join(lines)
 
 
@@ -65,9 +74,12 @@ def report(
         ValueError: texts and labels that do not fit, a model that cannot be read.
         MemoryError: more tokens than there is memory for, with how much is needed.
     """
-    checks.same("labels", "labels", len(checks.several("labels", labels, "classes")), "texts", len(texts))
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise ValueError("texts: wanted a list of texts, got something else.")
+    theory = checks.flag("theory", theory)
+    checks.function("tokeniser", tokeniser, "of texts, as AutoTokenizer.from_pretrained(..) gives")
+    checks.function("progress", progress, "of the share that is done")
+    checks.same("labels", "labels", len(checks.several("labels", labels, "classes")), "texts", len(_texts(texts)))
+    if any(label is None or label != label for label in labels):
+        raise ValueError("labels: wanted a class for each text, got none or NaN.")
     classes, places = np.unique(np.asarray(labels), return_inverse=True)
     if len(classes) < 2:
         raise ValueError("labels: wanted at least two classes to tell apart, got one.")

@@ -10,7 +10,7 @@ import numpy as np
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
 from statmech_attention.reading.alone import check_alike, in_front, of_one, shortest
-from statmech_attention.reading.as_given import check_there, copied, loaded, tensors
+from statmech_attention.reading.as_given import check_there, copied, loaded, tensors, whole_input, with_gradients
 from statmech_attention.reading.gates import read_gates
 from statmech_attention.reading.trials import (
     ELSE,
@@ -29,6 +29,7 @@ from statmech_attention.reading.trials import (
 _ARGUMENTS = ["query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights"]
 
 
+@with_gradients
 def attention_from_torch(
     model: Any, inputs: Any, *, layers: Sequence[int] | None = None, test: bool = True, gates: bool = False, **options
 ) -> ReadAttention:
@@ -59,6 +60,7 @@ def attention_from_torch(
     if torch is None or not isinstance(model, torch.nn.Module):
         raise ValueError(f"model: wanted a torch.nn.Module, got {type(model).__name__}.")
     check_there(model)
+    test, gates, inputs = checks.flag("test", test), checks.flag("gates", gates), whole_input(torch, inputs)
     model = copied(torch, model).eval().requires_grad_(False)
     calls, entered = _listened(torch, model, inputs, options)
     count = len(calls)
@@ -81,7 +83,7 @@ def attention_from_torch(
     read = ReadAttention(in_numpy(tokens), matrices, padding)
     if not gates:
         return read
-    own = torch.as_tensor(inputs).to(tokens.device)
+    own = inputs.to(tokens.device)
     own = own.to(tokens.dtype) if own.is_floating_point() else own
     found = read_gates(torch, model, {"0": own} | tensors(torch, options), count, test)
     first = calls[0].batch_first
@@ -98,7 +100,6 @@ def _check_alone(torch, model, inputs, options, chosen, batch: list, mask, test:
         return
     try:
         given = {name: _of_one(value, *one, shape) for name, value in tensors(torch, options).items()}
-        inputs = torch.as_tensor(inputs)
         turned = not batch_first and tuple(inputs.shape[:2]) == shape[::-1]
         own = of_one(inputs.transpose(0, 1) if turned else inputs, *one, shape)
         calls, entered = _listened(torch, model, own.transpose(0, 1) if turned else own, given)
@@ -163,7 +164,7 @@ def _listened(torch, model, inputs, options, before: tuple | None = None) -> tup
         entered.append(changed(before[1][0], changing(tokens.shape[:2])) if before else tokens)
         return (entered[0], *others), {name: value for name, value in options.items() if name != "src"}
 
-    inputs, first = torch.as_tensor(inputs).clone(), next(model.parameters(), torch.zeros(1))
+    inputs, first = inputs.clone(), next(model.parameters(), torch.zeros(1))
     inputs = inputs.to(first.device, first.dtype if inputs.is_floating_point() else None)
     if inputs.is_floating_point():
         inputs.requires_grad_()

@@ -9,7 +9,7 @@ import numpy as np
 from statmech_attention import checks
 from statmech_attention.model.inputs import ReadAttention, attended, in_numpy, keys_first
 from statmech_attention.reading.alone import check_alike, in_front, of_one, shortest
-from statmech_attention.reading.as_given import check_there, eager, inner_model, loaded, tensors
+from statmech_attention.reading.as_given import check_there, eager, inner_model, loaded, tensors, with_gradients
 from statmech_attention.reading.gates import read_gates
 from statmech_attention.reading.listening import Run, places
 from statmech_attention.reading.trials import ELSE, TOLERANCE, Residuals, Trial, check_sum, in_double, rows_needed, said
@@ -48,7 +48,7 @@ def attention_from_transformers(
             chain of layers among the same tokens, or that fails a test; a batch in which a text is not
             read as it is alone, as with padding on the left and positions that count it.
     """
-    model = _checked(model, batch)
+    model, test, gates = _checked(model, batch), checks.flag("test", test), checks.flag("gates", gates)
     examples = len(next(iter(batch.values())))
     size = examples if batch_size is None else checks.whole("batch_size", batch_size)
     several = {name for name, argument in batch.items() if hasattr(argument, "__len__") and len(argument) == examples}
@@ -65,6 +65,7 @@ def attention_from_transformers(
     return next(reads) if batch_size is None else reads
 
 
+@with_gradients
 def read_residuals(model: Any, *, layers: Sequence[int] | None = None, **batch: Any) -> list[Residuals]:
     r"""Return what three tests leave unexplained of a model of transformers; near rounding where it can be read.
 
@@ -94,11 +95,12 @@ def _checked(model, batch: dict):
         raise ValueError("model: wanted all of it in evaluation, got layers in training. Call model.eval().")
     check_there(model)
     name, first = next(iter(batch.items()))
-    if not hasattr(first, "__len__") or not len(first):
+    if isinstance(first, (str, set, dict)) or not hasattr(first, "__len__") or not len(first):
         raise ValueError(f"{name}: wanted at least one example, got {first!r:.40}.")
     return model
 
 
+@with_gradients
 def _with_gates(model, batch: dict, layers, test: bool, gates: bool) -> ReadAttention:
     read = _read(model, batch, layers, test)
     if not gates:

@@ -34,6 +34,7 @@ def predictors(problem: Problem, draws: xr.Dataset) -> Float[Array, "chains draw
     Returns:
         `(chains, draws, paths, features)`.
     """
+    checks.instance("draws", draws, xr.Dataset, instead="Give what sampling.posterior returns.")
     physics = {name: draws.attrs[name] for name in ("width", "temperature", "variance")}
     sampled = need_problem(problem).replace(**physics)
     inputs = sampled.attentioned

@@ -57,6 +57,11 @@ def attention_posterior(
         Dataset as that of `posterior`, with the draws of each array of `theta` under its name.
     """
     settings, key = with_warmup(settings, 500), checks.key("key", key)
+    checks.function("problem_of", problem_of, "of theta that gives a Problem")
+    checks.function("log_prior", log_prior, "of theta that gives a number")
+    if test_of is not None:
+        checks.function("test_of", test_of, "of theta that gives test inputs")
+    checks.instance("theta", theta, Mapping, instead="Give arrays by name, chains first.")
     theta = {name: jnp.asarray(array) for name, array in theta.items()}
     for name, array in theta.items():
         checks.need_double(f"theta[{name!r}]", array)

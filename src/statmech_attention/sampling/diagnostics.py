@@ -85,6 +85,7 @@ def prediction(draws: xr.Dataset) -> Prediction:
     Returns:
         `Prediction(mean, variance)`, each `(examples,)`.
     """
+    checks.instance("draws", draws, xr.Dataset, instead="Give what a sampler returns.")
     if "output" not in draws:
         raise ValueError("draws: wanted drawn outputs, got none. Give the sampler test inputs with test=.")
     axes, variance = ("chain", "draw"), draws["output"].var(("chain", "draw"))

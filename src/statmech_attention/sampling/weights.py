@@ -13,6 +13,7 @@ import xarray as xr
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.layers import Chain, Narrow
 from statmech_attention.model import AttentionedInputs, Weights, forward_paths, sample_weights, weights_order_parameters
@@ -61,7 +62,7 @@ def weights_posterior(
 
     Source: Tiberi et al. (2024), appendix F.
     """
-    settings = with_warmup(settings, 500)
+    settings, keep_weights = with_warmup(settings, 500), checks.flag("keep_weights", keep_weights)
     data, architecture = prepared(problem, test, key)
     start_key, chain_key = jax.random.split(key)
     sizes = data.inputs.values.shape[-1], architecture.chain, tuple(map(int, architecture.widths))

@@ -87,7 +87,14 @@ def learn_attention(
         FloatingPointError: the log posterior is not finite.
     """
     rate = checks.positive("learning_rate", learning_rate)
+    checks.function("problem_of", problem_of, "of theta that gives a Problem")
+    if log_prior is not None:
+        checks.function("log_prior", log_prior, "of theta that gives a number")
+    checks.instance("data", data, tuple, list, instead="Write data=(x,) for one argument.")
+    if not jax.tree.leaves(theta):
+        raise ValueError(f"theta: wanted arrays to start from, got {theta!r}.")
     for leaf in jax.tree.leaves(theta):
+        checks.array("theta", leaf, " ".join(["axis"] * np.ndim(leaf)))
         checks.need_double("theta", jnp.asarray(leaf))
     functions = {"problem_of": problem_of, "log_prior": log_prior}
     theta, point, values = _climb(theta, data, rate, steps=checks.whole("steps", steps), **functions)
