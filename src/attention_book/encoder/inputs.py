@@ -71,8 +71,11 @@ def words(task: str, seed: int, train: int, test: int) -> Words:
     return Words(pretrained_encoder(), tokenise([text for part in split for text in part.texts]), labels)
 
 
-def disjoint(task: str, number: int, splits: int, longest: int, count: int) -> Words:
-    """The first sentences, in random order, of one of several splits that share none, of at most `longest` tokens."""
+def disjoint(task: str, number: int, splits: int, longest: int, count: int, balanced: bool = False) -> Words:
+    """The first sentences, in random order, of one of several splits that share none, of at most `longest` tokens.
+
+    With `balanced` the classes take turns.
+    """
     if not 0 <= number < splits:
         raise ValueError(f"number: wanted a split in [0, {splits - 1}], got {number}.")
     read = TASKS[task]
@@ -82,8 +85,11 @@ def disjoint(task: str, number: int, splits: int, longest: int, count: int) -> W
         found = read()
         every = Words(pretrained_encoder(), tokenise(found.texts), found.labels(range(len(found.texts))))
     order = np.random.default_rng(0).permutation(len(every.labels))
-    own = order[every.tokens.lengths[order] <= longest][number::splits]
-    few = every.taken(own[:count])
+    order = order[every.tokens.lengths[order] <= longest]
+    classes = [order[every.labels[order] == label] for label in (1, -1)] if balanced else [order]
+    own = [one[number::splits] for one in classes]
+    taken = np.ravel(list(zip(*own, strict=not balanced)))[:count]
+    few = every.taken(taken)
     return few._replace(tokens=few.tokens.trimmed(1))
 
 

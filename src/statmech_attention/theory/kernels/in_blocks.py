@@ -33,8 +33,12 @@ class Block(NamedTuple):
     weights: Float[np.ndarray | Array, "examples tokens"]
 
     def cast(self, number) -> "Block":
-        """Arrays of another precision, on the device, or divided among several if they divide the examples."""
-        arrays, devices = jax.tree.map(lambda array: jnp.asarray(array, number), self[1:]), jax.devices()
+        """Arrays of another precision, but what is single, on the device, or on several if they divide the examples."""
+
+        def cast(array):
+            return jnp.asarray(array, np.float32 if array.dtype == np.float32 else number)
+
+        arrays, devices = jax.tree.map(cast, self[1:]), jax.devices()
         if len(devices) > 1 and len(self.weights) % len(devices) == 0:
             shared = NamedSharding(Mesh(np.array(devices), ("examples",)), PartitionSpec("examples"))
             arrays = jax.tree.map(lambda array: jax.device_put(array, shared), arrays)
@@ -130,7 +134,7 @@ def _of_blocks(one, other, factors):
     for own, theirs, factor in zip(left[::-1], right[::-1], factors[::-1], strict=True):
         scaled = own * factor.astype(own.dtype).reshape(1, -1, *(1,) * (own.ndim - 2))
         if own.ndim == 3:  # gates of units, diagonals of their maps
-            gram = gram * jnp.einsum("pst,qsu->ptqu", scaled, theirs, precision="highest")
+            gram = gram * jnp.einsum("pst,qsu->ptqu", scaled, theirs, precision="highest").astype(gram.dtype)
         else:
             half = jnp.einsum("pstv,pvqu->qptsu", scaled, gram, precision="highest")
             gram = jnp.einsum("qptsu,qswu->ptqw", half, theirs, precision="highest")

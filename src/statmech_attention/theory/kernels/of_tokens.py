@@ -69,7 +69,7 @@ def mapped(rows: TokenInputs, layer: int, seeds: slice, gram) -> Iterator[tuple[
 
 def stepped(rows: TokenInputs, others: TokenInputs, layer: int, seeds: slice, gram) -> Float[np.ndarray, "rows others"]:
     """$\\sum_s B_s G B_s^\\top$ over `seeds`, of a Gram matrix between two sets of rows."""
-    below = np.zeros(gram.shape)
+    below = np.zeros_like(gram)
     if (left := rows.diagonals(layer, seeds)) is not None:
         return _gated(left, others.diagonals(layer, seeds), gram)
     for here, half in mapped(rows, layer, seeds, gram):
