@@ -216,6 +216,12 @@ def test_derivatives_of_the_evidence_are_those_of_differences(network, words, la
     assert float(slope) == pytest.approx(float(ends[0] - ends[1]) / (2 * step), rel=1e-4)
 
 
+def _worth(network, words, parts):
+    """Worth of a reduced problem by these parts."""
+    problem = sma.Problem(network(words), np.ones(30), width=np.inf, temperature=1, variance=VARIANCE)
+    return head_worth(sma.solve(problem.reduce()), inputs=parts)
+
+
 @pytest.mark.parametrize(
     ("call", "words_of"),
     [
@@ -231,6 +237,15 @@ def test_derivatives_of_the_evidence_are_those_of_differences(network, words, la
             "gram: wanted all pairs of tokens",
         ),
         (
+            lambda network, words, labels: _worth(network, words, iter([])),
+            "inputs: wanted parts that can be read again",
+        ),
+        (lambda network, words, labels: _worth(network, words, words), "inputs: wanted parts of a reduced problem"),
+        (
+            lambda network, words, labels: _worth(network, words, [(words.take([0]), [1.0])]),
+            "inputs: wanted all 30 examples that were solved, got 1",
+        ),
+        (
             lambda network, words, labels: sma.kernel(network(words), sma.projection(words)(words)),
             "others: wanted inputs seen by the same projection",
         ),
@@ -239,3 +254,30 @@ def test_derivatives_of_the_evidence_are_those_of_differences(network, words, la
 def test_what_does_not_fit_is_refused(network, words, labels, call, words_of):
     with pytest.raises(ValueError, match=re.escape(words_of)):
         call(network, words, labels)
+
+
+@pytest.mark.parametrize(("width", "components"), [(20.0, 9), (np.inf, 4)])
+def test_worth_of_reduced_rows_is_that_of_their_examples(many, width, components):
+    words, labels = many
+    network = sma.projection(words, components, variance=VARIANCE)
+    problem = sma.Problem(network(words), labels, width=width, temperature=0.2, variance=VARIANCE)
+    parts = [(words.take(some), labels[some]) for some in (range(50), range(50, 90))]
+    reduced = head_worth(sma.solve(problem.reduce()), inputs=parts)
+    if components == 9:  # nothing is left out, and all examples alike
+        whole = head_worth(sma.solve(problem), inputs=words)
+        np.testing.assert_allclose(reduced.slopes, whole.slopes, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(reduced.losses, whole.losses, rtol=0, atol=1e-6)
+        return
+
+    def nats(gates):
+        parts = [sma.Problem(network.gated(words, gates), labels, width=width, temperature=0.2, variance=VARIANCE)]
+        return float(sma.log_evidence(sma.solve(sum(parts).reduce())))
+
+    for head in (0, 3):  # of four, one in each layer
+        wanted = []
+        for value in (1.001, 0.999, 1.0, 0.0):
+            gates = [np.ones(3), np.ones(3)]
+            gates[head // 2][1 + head % 2] = value
+            wanted.append(nats(gates))
+        assert reduced.slopes[head] == pytest.approx((wanted[0] - wanted[1]) / 0.002, rel=1e-4)
+        assert reduced.losses[head] == pytest.approx(wanted[2] - wanted[3], abs=1e-7)

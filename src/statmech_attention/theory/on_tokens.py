@@ -231,15 +231,11 @@ def followed(known: Solution, problem: Problem, tolerance: float = 1e-8, max_ste
     return _held(problem, known, (tolerance, max_steps))
 
 
-def seen_anew(known: Solution, inputs: ProjectedInputs, tolerance: float = 1e-8, max_steps: int = 200) -> Solution:
-    """The minimum for other inputs of the same projection and labels, from a solution and in its features."""
-    directions = known.directions
-    columns = columns_of(directions.ranked, directions.features)
-    features = features_of_components(inputs, columns, directions.features)
-    ranked = replace(directions.ranked, kernel=np.asarray(kernel_of_components(inputs, inputs)))
-    problem = known.problem.unchecked(attentioned=inputs)
-    there = replace(directions, features=features, ranked=ranked)
-    return replace(_lowest(problem, there, [known.point], (tolerance, max_steps)), start="given")
+def seen_anew(known: Solution, problem: Problem, tolerance: float = 1e-8, max_steps: int = 200) -> Solution:
+    """The minimum for other inputs of the same projection, in the features of a solution: for its evidence."""
+    columns = columns_of(known.directions.ranked, known.directions.features)
+    features = features_of_components(inputs_of(problem), columns, known.directions.features)
+    return _lowest(problem, replace(known.directions, features=features), [known.point], (tolerance, max_steps))
 
 
 def _action(problem: Problem, features: Features) -> Action:
