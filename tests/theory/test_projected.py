@@ -256,6 +256,23 @@ def test_what_does_not_fit_is_refused(network, words, labels, call, words_of):
         call(network, words, labels)
 
 
+def test_what_is_seen_and_its_solution_are_saved_whole(many, tmp_path):
+    words, labels = many
+    network, new = sma.projection(words, 6, variance=VARIANCE), texts(5, seed=6)
+    problem = sma.Problem(network(words), labels, width=20.0, temperature=0.2, variance=VARIANCE)
+    for each in (problem, problem.reduce()):
+        solution = sma.solve(each)
+        again = sma.load(sma.save(solution, tmp_path / "one.nc"))
+        assert isinstance(again, sma.Solution)
+        assert again.problem.projected
+        assert again.problem.examples == 90
+        assert float(again.landscape.value(again.point)) == float(solution.landscape.value(solution.point))
+        np.testing.assert_array_equal(again.predict(new).mean, solution.predict(new).mean)
+        hotter = [sma.solve(one.problem.replace(temperature=0.3), start=one) for one in (again, solution)]
+        assert float(hotter[0].excess) == float(hotter[1].excess)
+    assert isinstance(sma.load(sma.save(problem, tmp_path / "two.nc")), sma.Problem)
+
+
 @pytest.mark.parametrize(("width", "components"), [(20.0, 9), (np.inf, 4)])
 def test_worth_of_reduced_rows_is_that_of_their_examples(many, width, components):
     words, labels = many
