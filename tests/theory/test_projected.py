@@ -225,7 +225,7 @@ def _worth(network, words, parts):
 @pytest.mark.parametrize(
     ("call", "words_of"),
     [
-        (lambda network, words, labels: sma.projection(np.ones(3)), "inputs: wanted token_inputs, got ndarray"),
+        (lambda network, words, labels: sma.projection(np.ones(3)), "inputs: wanted TokenInputs, got ndarray"),
         (lambda network, words, labels: sma.projection(words, 0), "components: wanted a whole number"),
         (lambda network, words, labels: network(texts(3, layers=(3, 3))), "inputs: wanted layers"),
         (lambda network, words, labels: network(iter([])), "inputs: wanted at least one part"),

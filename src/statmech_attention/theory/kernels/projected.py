@@ -30,6 +30,7 @@ from statmech_attention.layers.chains import Chain
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.kernels.in_blocks import Block, padded_blocks, seed_variances
+from statmech_attention.theory.kernels.of_tokens import check_network
 
 _CHOSEN = 100  # examples of which the components are sought
 _SEEN_WORST = 0.5  # of these, the share with most left out by a first choice
@@ -78,7 +79,7 @@ class Projection:
 
     def slopes(self, inputs: TokenInputs, pull: "ProjectedInputs") -> list[Float[np.ndarray, " seeds"]]:
         """Derivatives in these gates of what has the derivatives `pull` in what is seen."""
-        self._check(inputs)
+        check_network(checks.instance("inputs", inputs, TokenInputs), self.chain, self.features, "inputs")
         factors, totals = deviations(self), [np.zeros(layer.seeds) for layer in self.chain.layers]
         for block in _blocks(inputs, self.components):
             missing = len(block.weights) - len(block.numbers)
@@ -89,7 +90,7 @@ class Projection:
         return totals
 
     def _seen(self, inputs: TokenInputs, single: bool, gates=None):
-        self._check(inputs)
+        check_network(checks.instance("inputs", inputs, TokenInputs), self.chain, self.features, "inputs")
         values = np.empty((len(inputs), self.features, self.blocks[-1].shape[2]))
         own, number = np.empty(len(inputs)), np.float32 if single else np.float64
         blocks, gates = cast((self.blocks, ones(self.chain) if gates is None else gates), number)
@@ -97,16 +98,6 @@ class Projection:
             found = _passed(block.cast(number)[1:], blocks, deviations(self), gates)
             values[block.numbers], own[block.numbers] = (np.asarray(part)[: len(block.numbers)] for part in found)
         return values, own
-
-    def _check(self, inputs) -> None:
-        """Raise ValueError unless these are tokens of the same network."""
-        if not isinstance(inputs, TokenInputs):
-            raise ValueError(f"inputs: wanted token_inputs, got {type(inputs).__name__}.")
-        if inputs.chain != self.chain or inputs.tokens.shape[1] != self.features:
-            raise ValueError(
-                f"inputs: wanted layers {self.chain.shorthand} and {self.features} features as in the projection, got "
-                f"{inputs.layers} and {inputs.tokens.shape[1]}."
-            )
 
     def check_variances(self, variance) -> None:
         """Raise ValueError unless the components are those of these variances of values."""
@@ -207,8 +198,7 @@ def projection(
             at infinite width, and two thirds with sharp random attention. Predictions moved by 2 and 4 %.
         variance: $\sigma^2$, or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$, as in `Problem`.
     """
-    if not isinstance(inputs, TokenInputs):
-        raise ValueError(f"inputs: wanted token_inputs, got {type(inputs).__name__}.")
+    checks.instance("inputs", inputs, TokenInputs)
     components = checks.whole("components", components)
     known = tuple(float(number) for number in variances(variance, len(inputs.chain.layers))[1:-1])
     if len(inputs) <= _CHOSEN:
