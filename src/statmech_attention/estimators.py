@@ -183,7 +183,8 @@ class AttentionPathsRegressor(RegressorMixin, _AttentionPaths):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "AttentionPathsRegressor":
         """Find the order parameter, as of the classifier, for the targets `y`."""
-        values, targets, weights = self._weighted(*self._checked(X, y, y_numeric=True), sample_weight)
+        values, targets = self._checked(X, y, y_numeric=True)
+        values, targets, weights = self._weighted(values, targets, sample_weight)
         self.mean_ = float(np.average(targets, weights=weights))
         self.scale_ = float(np.sqrt(np.average((targets - self.mean_) ** 2, weights=weights))) or 1.0
         self._fit(values, (targets - self.mean_) / self.scale_, weights)

@@ -28,10 +28,13 @@ from statmech_attention.theory.levels.paths import full_rank, least_entropy, poi
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Solution
 from statmech_attention.token_records import (
+    SEEN,
     arrays_of_directions,
+    arrays_of_projected,
     arrays_of_tokens,
     directions_of_arrays,
     point_of_first_format,
+    projected_of_arrays,
     tokens_of_arrays,
 )
 
@@ -87,8 +90,8 @@ def _of_problem(problem: Problem, batch: tuple[str, ...]) -> dict[str, Any]:
     inputs, labels, leading = problem.attentioned, np.asarray(problem.labels), tuple[str, ...]()
     variables: dict[str, Any] = {}
     if problem.projected:
-        raise ValueError("save: wanted attentioned_inputs or token_inputs, got what a projection sees. Pickle it.")
-    if isinstance(inputs, TokenInputs):
+        variables |= _on_own_axes(arrays_of_projected(inputs))
+    elif isinstance(inputs, TokenInputs):
         variables |= _on_own_axes(arrays_of_tokens(inputs))
     else:
         leading = batch[: inputs.values.ndim - 3]
@@ -151,11 +154,12 @@ def _thing(dataset) -> Problem | Solution:
         name: tuple(map(number, np.moveaxis(dataset[name].values, -1, 0))) if name in dataset else None
         for name in ("width", "variance")
     }
-    prefix = _TOKENS if f"{_TOKENS}tokens" in dataset else _TOKENS_FIRST
+    prefix = _TOKENS_FIRST if f"{_TOKENS_FIRST}tokens" in dataset else _TOKENS
     arrays = {str(name).removeprefix(prefix): dataset[name].values for name in dataset if str(name).startswith(prefix)}
     inputs: Any
     if arrays:
-        inputs = tokens_of_arrays(arrays, Chain.of(layers))
+        of_arrays = projected_of_arrays if SEEN in arrays else tokens_of_arrays
+        inputs = of_arrays(arrays, Chain.of(layers))
     else:
         inputs = AttentionedInputs(jnp.asarray(dataset["attentioned"].values), layers)
     parts = {"attentioned": inputs, "labels": jnp.asarray(dataset["labels"].values), "energy": None} | numbers

@@ -1,16 +1,19 @@
-"""Tokens, and the directions of solutions on them, as named arrays: what `records` writes and reads."""
+"""Tokens, what a projection sees of them, and directions of solutions, as arrays: what `records` writes and reads."""
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.tokens import Group, TokenInputs
+from statmech_attention.theory.kernels.projected import ProjectedInputs, Projection
 from statmech_attention.theory.levels.features import Factors, FeatureLevels
 from statmech_attention.theory.levels.ranking import Level, Ranked
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Directions
 
+SEEN = "seen"  # by a projection
 _LEVELS = ("columns", "images", "values")
 _NUMBERS = ("count", "change", "settled", "lower")
 
@@ -34,6 +37,23 @@ def tokens_of_arrays(arrays: dict[str, np.ndarray], chain: Chain) -> TokenInputs
     return TokenInputs(chain, tuple(groups), arrays["tokens"], arrays["weights"], arrays["order"])
 
 
+def arrays_of_projected(inputs: ProjectedInputs) -> dict[str, np.ndarray]:
+    """Arrays of what a projection sees, and of the projection, by name."""
+    network = inputs.projection
+    arrays = {f"blocks_{place}": block for place, block in enumerate(network.blocks)}
+    parts = {SEEN: inputs.values, "own": inputs.own, "lost": network.lost, "known_variance": network.variance}
+    parts |= {"components": network.components}
+    return arrays | {name: np.asarray(part) for name, part in parts.items()}
+
+
+def projected_of_arrays(arrays: dict[str, np.ndarray], chain: Chain) -> ProjectedInputs:
+    """What is seen with these arrays."""
+    blocks = tuple(arrays[f"blocks_{place}"] for place in range(len(chain.layers)))
+    variance, lost = (tuple(arrays[name].tolist()) for name in ("known_variance", "lost"))
+    network = Projection(chain, variance, blocks, lost, int(arrays["components"]), arrays[SEEN].shape[1])
+    return ProjectedInputs(network, jnp.asarray(arrays[SEEN]), jnp.asarray(arrays["own"]))
+
+
 def arrays_of_directions(directions: Directions) -> dict[str, np.ndarray]:
     """Features and numbers of a solution's directions, by name."""
     ranked = directions.ranked
@@ -53,7 +73,10 @@ def directions_of_arrays(arrays: dict[str, np.ndarray], problem: Problem) -> Dir
     levels = tuple(Level(*(arrays[f"level_{place}_{name}"] for name in Level._fields)) for place in range(layers))
     columns, images, values = (tuple(arrays[f"{name}_{place}"] for place in range(layers + 1)) for name in _LEVELS)
     asked = int(arrays.get("asked", max(map(len, values))))
-    ranked = Ranked(columns, images, values, float(arrays["total"]), arrays["kernel"], levels, asked)
+    missing = None
+    if problem.projected and not np.ndim(inputs.own):
+        missing = float(problem.examples - len(problem.labels)), float(inputs.own)
+    ranked = Ranked(columns, images, values, float(arrays["total"]), arrays["kernel"], levels, asked, missing)
     count = int(arrays["count"])
     numbers = float(arrays["change"]), bool(arrays["settled"]), float(arrays.get("lower", 0.0))
     return Directions(ranked, ranked.first(count, inputs), count, *numbers)

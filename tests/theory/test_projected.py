@@ -216,10 +216,16 @@ def test_derivatives_of_the_evidence_are_those_of_differences(network, words, la
     assert float(slope) == pytest.approx(float(ends[0] - ends[1]) / (2 * step), rel=1e-4)
 
 
+def _worth(network, words, parts):
+    """Worth of a reduced problem by these parts."""
+    problem = sma.Problem(network(words), np.ones(30), width=np.inf, temperature=1, variance=VARIANCE)
+    return head_worth(sma.solve(problem.reduce()), inputs=parts)
+
+
 @pytest.mark.parametrize(
     ("call", "words_of"),
     [
-        (lambda network, words, labels: sma.projection(np.ones(3)), "inputs: wanted token_inputs, got ndarray"),
+        (lambda network, words, labels: sma.projection(np.ones(3)), "inputs: wanted TokenInputs, got ndarray"),
         (lambda network, words, labels: sma.projection(words, 0), "components: wanted a whole number"),
         (lambda network, words, labels: network(texts(3, layers=(3, 3))), "inputs: wanted layers"),
         (lambda network, words, labels: network(iter([])), "inputs: wanted at least one part"),
@@ -231,6 +237,15 @@ def test_derivatives_of_the_evidence_are_those_of_differences(network, words, la
             "gram: wanted all pairs of tokens",
         ),
         (
+            lambda network, words, labels: _worth(network, words, iter([])),
+            "inputs: wanted parts that can be read again",
+        ),
+        (lambda network, words, labels: _worth(network, words, words), "inputs: wanted parts of a reduced problem"),
+        (
+            lambda network, words, labels: _worth(network, words, [(words.take([0]), [1.0])]),
+            "inputs: wanted all 30 examples that were solved, got 1",
+        ),
+        (
             lambda network, words, labels: sma.kernel(network(words), sma.projection(words)(words)),
             "others: wanted inputs seen by the same projection",
         ),
@@ -239,3 +254,47 @@ def test_derivatives_of_the_evidence_are_those_of_differences(network, words, la
 def test_what_does_not_fit_is_refused(network, words, labels, call, words_of):
     with pytest.raises(ValueError, match=re.escape(words_of)):
         call(network, words, labels)
+
+
+def test_what_is_seen_and_its_solution_are_saved_whole(many, tmp_path):
+    words, labels = many
+    network, new = sma.projection(words, 6, variance=VARIANCE), texts(5, seed=6)
+    problem = sma.Problem(network(words), labels, width=20.0, temperature=0.2, variance=VARIANCE)
+    for each in (problem, problem.reduce()):
+        solution = sma.solve(each)
+        again = sma.load(sma.save(solution, tmp_path / "one.nc"))
+        assert isinstance(again, sma.Solution)
+        assert again.problem.projected
+        assert again.problem.examples == 90
+        assert float(again.landscape.value(again.point)) == float(solution.landscape.value(solution.point))
+        np.testing.assert_array_equal(again.predict(new).mean, solution.predict(new).mean)
+        hotter = [sma.solve(one.problem.replace(temperature=0.3), start=one) for one in (again, solution)]
+        assert float(hotter[0].excess) == float(hotter[1].excess)
+    assert isinstance(sma.load(sma.save(problem, tmp_path / "two.nc")), sma.Problem)
+
+
+@pytest.mark.parametrize(("width", "components"), [(20.0, 9), (np.inf, 4)])
+def test_worth_of_reduced_rows_is_that_of_their_examples(many, width, components):
+    words, labels = many
+    network = sma.projection(words, components, variance=VARIANCE)
+    problem = sma.Problem(network(words), labels, width=width, temperature=0.2, variance=VARIANCE)
+    parts = [(words.take(some), labels[some]) for some in (range(50), range(50, 90))]
+    reduced = head_worth(sma.solve(problem.reduce()), inputs=parts)
+    if components == 9:  # nothing is left out, and all examples alike
+        whole = head_worth(sma.solve(problem), inputs=words)
+        np.testing.assert_allclose(reduced.slopes, whole.slopes, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(reduced.losses, whole.losses, rtol=0, atol=1e-6)
+        return
+
+    def nats(gates):
+        parts = [sma.Problem(network.gated(words, gates), labels, width=width, temperature=0.2, variance=VARIANCE)]
+        return float(sma.log_evidence(sma.solve(sum(parts).reduce())))
+
+    for head in (0, 3):  # of four, one in each layer
+        wanted = []
+        for value in (1.001, 0.999, 1.0, 0.0):
+            gates = [np.ones(3), np.ones(3)]
+            gates[head // 2][1 + head % 2] = value
+            wanted.append(nats(gates))
+        assert reduced.slopes[head] == pytest.approx((wanted[0] - wanted[1]) / 0.002, rel=1e-4)
+        assert reduced.losses[head] == pytest.approx(wanted[2] - wanted[3], abs=1e-7)

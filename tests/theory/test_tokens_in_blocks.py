@@ -10,14 +10,23 @@ from statmech_attention.theory.kernels.of_tokens import infinite_width
 LAYERS, VARIANCE = (sma.Heads(2), sma.Gated(5), sma.SkipHeads(3)), (1.3, 0.7, 1.2, 0.6, 0.9)
 
 
-def texts(examples, seed, longest=9):
+def texts(examples, seed, longest=9, layers=LAYERS):
     draw = np.random.default_rng(seed)
     mask = np.arange(longest) < draw.integers(1, longest + 1, examples)[:, None]
     square = (longest, longest)
-    matrices = [np.exp(draw.normal(size=(examples, heads, *square))) * mask[:, None, :, None] for heads in (2, 3)]
+    matrices = [
+        np.exp(draw.normal(size=(examples, heads, *square))) * mask[:, None, :, None]
+        for heads in _some(layers, "heads")
+    ]
     attention = [matrix / matrix.sum(axis=2, keepdims=True) for matrix in matrices]
-    tokens, gates = draw.normal(size=(examples, longest, 3)), [draw.normal(size=(examples, longest, 5))]
-    return sma.token_inputs(tokens, attention, gates=gates, layers=LAYERS, mask=mask, readout="mean")
+    tokens = draw.normal(size=(examples, longest, 3))
+    gates = [draw.normal(size=(examples, longest, units)) for units in _some(layers, "gates")]
+    return sma.token_inputs(tokens, attention, gates=gates, layers=layers, mask=mask, readout="mean")
+
+
+def _some(layers, name):
+    """The numbers of this name that are not zero."""
+    return [getattr(layer, name) for layer in layers if getattr(layer, name)]
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,16 @@ its prior, and the evidence lost is, exactly, the ratio of two densities of that
 is negative where the labels are likelier without the head.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import functools
+import operator
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Float, Int
+from scipy.linalg import lstsq
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import order_parameters_on, partial_paths_left
@@ -21,7 +25,7 @@ from statmech_attention.model import AttentionedInputs, TokenInputs
 from statmech_attention.model.tokens import need_value_matrices
 from statmech_attention.pruning.gates import head_kernels, kernel_worth
 from statmech_attention.pruning.heads import head_indices, kept_heads
-from statmech_attention.theory import Solution, log_evidence, solve
+from statmech_attention.theory import Problem, ProjectedInputs, Solution, log_evidence, solve
 from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
 from statmech_attention.theory.on_tokens import seen_anew
 from statmech_attention.theory.slopes import pull_on_components
@@ -37,7 +41,7 @@ class HeadWorth(NamedTuple):
             Evidences are to leading order, of networks of different numbers of order parameters. The next order is
             `log_evidence(.., corrected=True)` of the solution minus that of `without`. For hidden Markov chains and
             sentences, from $N = 10$ on, it moved losses of up to 120 nats by less than one, and changed no sign.
-        without: the saddle points without each head; none at infinite width on tokens.
+        without: the saddle points without each head; none at infinite width on tokens, nor of a projection.
         heads: layer and number of every head, both from 0.
     """
 
@@ -47,7 +51,12 @@ class HeadWorth(NamedTuple):
     heads: Int[np.ndarray, "heads 2"]
 
 
-def head_worth(solution: Solution, *, inputs: TokenInputs | None = None, removal: bool = True) -> HeadWorth:
+def head_worth(
+    solution: Solution,
+    *,
+    inputs: TokenInputs | Iterable[tuple[TokenInputs, ArrayLike]] | None = None,
+    removal: bool = True,
+) -> HeadWorth:
     r"""The derivative of $\ln p(Y)$ in the gate of every head, and what $\ln p(Y)$ loses without the head.
 
     The loss is $\frac N2 [(S^* - S_0)_{\text{without } (l,h)} - (S^* - S_0)]$. Along paths and on tokens, at any
@@ -56,7 +65,8 @@ def head_worth(solution: Solution, *, inputs: TokenInputs | None = None, removal
 
     Args:
         solution: a `Solution`, no batch.
-        inputs: where a projection has been solved, the tokens that it has seen, in the same order.
+        inputs: where a projection has been solved, the tokens that it has seen, in the same order; of a reduced problem
+            its parts, pairs (token_inputs, labels), as a list or another thing that can be read again.
         removal: find the evidence lost without each head, too.
 
     Raises:
@@ -71,9 +81,9 @@ def head_worth(solution: Solution, *, inputs: TokenInputs | None = None, removal
     if inputs is not None:
         raise ValueError("inputs: wanted only where a projection has been solved. Leave it out.")
     if tokens and not solution.directions.count:
-        inputs = problem.attentioned
-        plain = kernel_of_tokens(inputs, inputs, problem.variance)
-        heads = head_kernels(inputs, inputs, variance=problem.variance)
+        rows = problem.attentioned
+        plain = kernel_of_tokens(rows, rows, problem.variance)
+        heads = head_kernels(rows, rows, variance=problem.variance)
         found = kernel_worth(plain, heads, problem.labels, temperature=problem.temperature)
         return HeadWorth(found.slopes, found.losses if removal else None, (), head_indices(layers=chain))
     if tokens:
@@ -88,28 +98,88 @@ def _worth(solution: Solution, slopes, without: Iterable[Solution], removal: boo
     if not removal:
         return HeadWorth(slopes, None, (), numbers)
     each = tuple(without)
-    losses = np.array([float(log_evidence(solution) - log_evidence(smaller)) for smaller in each])
-    return HeadWorth(slopes, losses, each, numbers)
+    return HeadWorth(slopes, np.array([_lost(solution, smaller) for smaller in each]), each, numbers)
+
+
+def _lost(solution: Solution, smaller: Solution) -> float:
+    """What the log evidence loses."""
+    return float(log_evidence(solution) - log_evidence(smaller))
 
 
 def _of_projection(solution: Solution, inputs, removal: bool) -> HeadWorth:
     """Slopes by one more pass over the tokens, and a removal by one pass each, with the features held."""
-    seen = solution.problem.attentioned
-    network, chain = seen.projection, seen.chain
-    if not isinstance(inputs, TokenInputs) or len(inputs) != len(seen):
-        raise ValueError("inputs: wanted the token_inputs that the projection has seen, in the same order.")
+    problem = solution.problem
+    network, chain = problem.attentioned.projection, problem.attentioned.chain
     need_value_matrices(chain.layers)
-    of_seeds = network.slopes(inputs, pull_on_components(solution))
+    parts, examples = _parts(problem, inputs, removal), 0
+    of_seeds = [np.zeros(layer.seeds) for layer in chain.layers]
+    for part, pull in _pulls(solution, parts):
+        examples += len(part)
+        of_seeds = [total + more for total, more in zip(of_seeds, network.slopes(part, pull), strict=True)]
+    if examples != problem.examples:
+        raise ValueError(f"inputs: wanted all {problem.examples} examples that were solved, got {examples}.")
     heads = [slice(int(layer.keeps), None) if layer.heads else slice(0) for layer in chain.layers]
     slopes = np.concatenate([part[some] for part, some in zip(of_seeds, heads, strict=True)])
 
     def without(layer: int, seed: int) -> Solution:
         gates = [np.ones(len(part)) for part in of_seeds]
         gates[layer][seed] = 0.0
-        return seen_anew(solution, network.gated(inputs, gates))
+        return seen_anew(solution, _gated(problem, parts, gates))
 
     places = ((layer, seed) for layer, some in enumerate(heads) for seed in range(len(of_seeds[layer]))[some])
-    return _worth(solution, slopes, (without(*place) for place in places), removal)
+    # Solutions of many texts are large, and not kept.
+    losses = np.array([_lost(solution, without(*place)) for place in places]) if removal else None
+    return HeadWorth(slopes, losses, (), head_indices(layers=chain))
+
+
+def _parts(problem: Problem, inputs, removal: bool) -> Any:
+    """The tokens that a projection has seen, or pairs of tokens and labels of which a reduced problem is the sum."""
+    if problem.count is None:
+        if not isinstance(inputs, TokenInputs):
+            raise ValueError("inputs: wanted the token_inputs that the projection has seen, in the same order.")
+        return [(inputs, problem.labels)]
+    if isinstance(inputs, TokenInputs) or not isinstance(inputs, Iterable):
+        raise ValueError("inputs: wanted parts of a reduced problem, each a pair (token_inputs, labels), as a list.")
+    if removal and isinstance(inputs, Iterator):
+        raise ValueError(
+            "inputs: wanted parts that can be read again, as a list, since a removal is a pass over them, got an "
+            "iterator. Or leave removals out with removal=False."
+        )
+    return inputs
+
+
+def _pulls(solution: Solution, parts) -> Iterator[tuple[TokenInputs, ProjectedInputs]]:
+    r"""The tokens of every part, with the derivatives of $\ln p(Y)$ in what is seen of them.
+
+    Reduced rows $R = Q^\top [Z, Y]$ have derivatives $Q^\top G$. They depend on $R^\top R$ alone, so that they are
+    $R X$ with some $X$, and $G = [Z, Y] X$ part by part. The mean of what is left out follows all examples.
+    """
+    problem, pull = solution.problem, pull_on_components(solution)
+    if problem.count is None:
+        yield parts[0][0], pull
+        return
+    inputs = problem.attentioned
+    rows, known = _beside(inputs.values, problem.labels), np.asarray(pull.values).reshape(len(inputs), -1)
+    between, each = lstsq(rows, known, lapack_driver="gelsy")[0], float(pull.own) / problem.examples
+    for part, labels in parts:
+        seen = np.asarray(inputs.projection(part).values)
+        values = (_beside(seen, labels) @ between).reshape(seen.shape) - 2 * each * seen
+        yield part, ProjectedInputs(inputs.projection, jnp.asarray(values), jnp.full(len(part), each))
+
+
+def _beside(values, labels) -> Float[np.ndarray, "rows columns"]:
+    """$[Z, Y]$, a row for every example."""
+    return np.concatenate([np.asarray(part).reshape(len(part), -1) for part in (values, labels)], axis=1)
+
+
+def _gated(problem: Problem, parts, gates) -> Problem:
+    """The problem of what is seen with gates."""
+    network = problem.attentioned.projection
+    seen = (
+        problem.unchecked(attentioned=network.gated(part, gates), labels=labels, count=None) for part, labels in parts
+    )
+    whole: Problem = functools.reduce(operator.add, seen)
+    return whole if problem.count is None else whole.reduce()
 
 
 def _without(solution: Solution, head: int) -> Solution:

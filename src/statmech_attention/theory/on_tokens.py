@@ -10,7 +10,7 @@ from statmech_attention import checks
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.minimum import minimise
 from statmech_attention.theory.kernels.of_tokens import infinite_width
-from statmech_attention.theory.kernels.projected import ProjectedInputs, gated, kernel_of_components, projection
+from statmech_attention.theory.kernels.projected import ProjectedInputs, kernel_of_components, projection
 from statmech_attention.theory.kernels.regression import left_out_means
 from statmech_attention.theory.levels.components import columns_of, features_of_components, ranked_components
 from statmech_attention.theory.levels.features import FeatureLevels, carried
@@ -35,7 +35,8 @@ def solved_on_tokens(
     """The minimum on the branch of the prior, of `start`, or of a much narrower network."""
     most = checks.whole("directions", _MOST if directions is None else directions)
     settle = _SETTLE if settle is None else checks.not_negative("settle", settle)
-    if not problem.projected and len(problem.attentioned.weights) > PAIRED and not gated(problem.attentioned.chain):
+    few = problem.projected or len(problem.attentioned.weights) <= PAIRED
+    if not few and _most_units(problem) <= _UNITS:
         same = {"tolerance": tolerance, "max_steps": max_steps, "narrow": narrow}
         return _through_projection(problem, start, directions=most, settle=settle, **same)
     known, options = _start(problem, start), (tolerance, max_steps)
@@ -99,12 +100,16 @@ def _check_size(problem: Problem) -> None:
     else:
         rows, remedy = len(problem.attentioned.weights), "A row is a token of a text: take fewer or shorter texts."
         checks.memory("problem", rows, rows, 2 * len(problem.layers) + 5, remedy)
-    most = max(layer.gates for layer in problem.attentioned.chain.layers)
-    if most > _UNITS:
+    if (most := _most_units(problem)) > _UNITS:
         raise ValueError(
             f"layers: wanted Gated layers of at most {_UNITS} units at a finite width, got {most}, each a map between "
             "all directions. At infinite width any number fits: width=float('inf') and Gated(.., values=None)."
         )
+
+
+def _most_units(problem: Problem) -> int:
+    """The largest number of units of a gated block."""
+    return max(layer.gates for layer in problem.attentioned.chain.layers)
 
 
 def minima_on_tokens(problem: Problem, **options) -> list[Solution]:
@@ -222,14 +227,11 @@ def followed(known: Solution, problem: Problem, tolerance: float, max_steps: int
     return solution_of(minimum, problem, "given", directions=known.directions)
 
 
-def seen_anew(known: Solution, inputs: ProjectedInputs) -> Solution:
-    """The minimum for other inputs of the same projection and labels, from a solution and in its features."""
-    directions = known.directions
-    columns = columns_of(directions.ranked, directions.features)
-    features = features_of_components(inputs, columns, directions.features)
-    ranked = replace(directions.ranked, kernel=np.asarray(kernel_of_components(inputs, inputs)))
-    there = replace(known, directions=replace(directions, features=features, ranked=ranked))
-    return followed(there, known.problem.unchecked(attentioned=inputs), 1e-8)
+def seen_anew(known: Solution, problem: Problem, tolerance: float = 1e-8, max_steps: int = 200) -> Solution:
+    """The minimum for other inputs of the same projection, in the features of a solution: for its evidence."""
+    columns = columns_of(known.directions.ranked, known.directions.features)
+    features = features_of_components(problem.attentioned, columns, known.directions.features)
+    return _lowest(problem, replace(known.directions, features=features), [known.point], (tolerance, max_steps))
 
 
 def _action(problem: Problem, features: Features) -> Action:

@@ -39,9 +39,9 @@ def slopes_on_tokens(problem: Problem, point, features: Features) -> dict[str, A
 
 
 def pull_on_components(solution) -> ProjectedInputs:
-    r"""Derivatives of $\ln p(Y)$ in what a projection sees, with point and features held."""
+    r"""Derivatives of $\ln p(Y)$ in what a projection sees, or in reduced rows, with point and features held."""
     problem, point, features = solution.problem, solution.point, solution.directions.features
-    inputs, columns = problem.attentioned.single, columns_of(solution.directions.ranked, features)
+    inputs, columns = problem.attentioned, columns_of(solution.directions.ranked, features)
     numbers = problem.labels, problem.temperature, problem.energy, problem.width, problem.variance
     return _on_components(inputs, numbers, point, columns, features, inputs.chain)
 

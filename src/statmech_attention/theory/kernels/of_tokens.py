@@ -7,6 +7,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
+from statmech_attention.layers.chains import Chain
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.kernels.in_blocks import kernel_in_blocks
@@ -38,10 +39,15 @@ def check_alike(inputs: TokenInputs, others: TokenInputs, name: str) -> None:
     """Raise ValueError unless both are inputs of the same network."""
     if not (isinstance(inputs, TokenInputs) and isinstance(others, TokenInputs)):
         raise ValueError(f"{name}: wanted token_inputs, got {type(others).__name__} beside {type(inputs).__name__}.")
-    if others.chain != inputs.chain or others.tokens.shape[1] != inputs.tokens.shape[1]:
+    check_network(others, inputs.chain, inputs.tokens.shape[1], name)
+
+
+def check_network(inputs: TokenInputs, chain: Chain, features: int, name: str) -> None:
+    """Raise ValueError unless these are inputs of a network of these layers and so many features."""
+    if inputs.chain != chain or inputs.tokens.shape[1] != features:
         raise ValueError(
-            f"{name}: wanted layers {inputs.layers} and {inputs.tokens.shape[1]} features as in training, got "
-            f"{others.layers} and {others.tokens.shape[1]}."
+            f"{name}: wanted layers {chain.shorthand} and {features} features as in training, got "
+            f"{inputs.layers} and {inputs.tokens.shape[1]}."
         )
 
 

@@ -30,6 +30,7 @@ from statmech_attention.layers.chains import Chain
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.theory.kernels.in_blocks import Block, padded_blocks, seed_variances
+from statmech_attention.theory.kernels.of_tokens import check_network
 
 _CHOSEN = 100  # examples of which the components are sought
 _SEEN_WORST = 0.5  # of these, the share with most left out by a first choice
@@ -78,7 +79,7 @@ class Projection:
 
     def slopes(self, inputs: TokenInputs, pull: "ProjectedInputs") -> list[Float[np.ndarray, " seeds"]]:
         """Derivatives in these gates of what has the derivatives `pull` in what is seen."""
-        self._check(inputs)
+        check_network(checks.instance("inputs", inputs, TokenInputs), self.chain, self.features, "inputs")
         factors, totals = deviations(self), [np.zeros(layer.seeds) for layer in self.chain.layers]
         for block in _blocks(inputs, self.components):
             missing = len(block.weights) - len(block.numbers)
@@ -89,7 +90,7 @@ class Projection:
         return totals
 
     def _seen(self, inputs: TokenInputs, single: bool, gates=None):
-        self._check(inputs)
+        check_network(checks.instance("inputs", inputs, TokenInputs), self.chain, self.features, "inputs")
         values = np.empty((len(inputs), self.features, self.blocks[-1].shape[2]))
         own, number = np.empty(len(inputs)), np.float32 if single else np.float64
         blocks, gates = cast((self.blocks, ones(self.chain) if gates is None else gates), number)
@@ -97,16 +98,6 @@ class Projection:
             found = _passed(block.cast(number)[1:], blocks, deviations(self), gates)
             values[block.numbers], own[block.numbers] = (np.asarray(part)[: len(block.numbers)] for part in found)
         return values, own
-
-    def _check(self, inputs) -> None:
-        """Raise ValueError unless these are tokens of the same network."""
-        if not isinstance(inputs, TokenInputs):
-            raise ValueError(f"inputs: wanted token_inputs, got {type(inputs).__name__}.")
-        if inputs.chain != self.chain or inputs.tokens.shape[1] != self.features:
-            raise ValueError(
-                f"inputs: wanted layers {self.chain.shorthand} and {self.features} features as in the projection, got "
-                f"{inputs.layers} and {inputs.tokens.shape[1]}."
-            )
 
     def check_variances(self, variance) -> None:
         """Raise ValueError unless the components are those of these variances of values."""
@@ -207,10 +198,7 @@ def projection(
             at infinite width, and two thirds with sharp random attention. Predictions moved by 2 and 4 %.
         variance: $\sigma^2$, or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$, as in `Problem`.
     """
-    if not isinstance(inputs, TokenInputs):
-        raise ValueError(f"inputs: wanted token_inputs, got {type(inputs).__name__}.")
-    if gated(inputs.chain):
-        raise ValueError("inputs: wanted layers without gated units, which have no projection. Take fewer examples.")
+    checks.instance("inputs", inputs, TokenInputs)
     components = checks.whole("components", components)
     known = tuple(float(number) for number in variances(variance, len(inputs.chain.layers))[1:-1])
     if len(inputs) <= _CHOSEN:
@@ -221,11 +209,6 @@ def projection(
     worst = np.argsort(-np.asarray(found.rest / found.own))[: int(_SEEN_WORST * _CHOSEN)]
     others = [number for number in draw if number not in set(worst.tolist())][: _CHOSEN - len(worst)]
     return _of(inputs.take(np.sort([*worst, *others])), components, known)
-
-
-def gated(chain: Chain) -> bool:
-    """True if there are gated units, whose maps are kept as diagonals."""
-    return any(layer.gates for layer in chain.layers)
 
 
 def kernel_of_components(inputs: ProjectedInputs, others: ProjectedInputs) -> Float[Array, "examples others"]:
@@ -246,35 +229,52 @@ def _of(few: TokenInputs, components: int, variance: tuple[float, ...]) -> Proje
     blocks, lost = [], []
     for place in reversed(range(len(few.chain.layers))):
         factors = np.sqrt(seed_variances(few.chain.layers[place], variance[place]))
-        wide = [
-            _expanded(block.maps[place] * factors[:, None, None], above)
-            for block, above in zip(examples, signals, strict=True)
-        ]
-        size = wide[0].shape[-1]
-        columns, share = _leading(np.concatenate([part.reshape(-1, size) for part in wide]), components)
-        signals = [part @ columns for part in wide]
-        blocks.append(columns.reshape(len(factors), -1, columns.shape[1]))
+        maps = [np.einsum("es..., s -> es...", block.maps[place], factors) for block in examples]
+        columns, share = _components(maps, signals, components)
+        flat = columns.reshape(-1, columns.shape[2])
+        signals = [_expanded(*pair) @ flat for pair in zip(maps, signals, strict=True)]
+        blocks.append(columns)
         lost.append(share)
     return Projection(few.chain, variance, tuple(blocks), tuple(lost), components, few.tokens.shape[1])
 
 
-def _leading(rows: Float[np.ndarray, "rows size"], count: int):
-    """Leading right singular vectors, or all unit vectors if they are as few; and the share of squares left out."""
-    if rows.shape[1] <= count:
-        return np.eye(rows.shape[1]), 0.0
-    sought = np.random.default_rng(0).normal(size=(rows.shape[1], min(*rows.shape, count + _MORE)))
+def _components(maps: list, signals: list, count: int) -> tuple[Float[np.ndarray, "seeds above below"], float]:
+    r"""Leading $V_l$, or unit vectors if they are as few; and the share of squares left out.
+
+    Many units have more columns than there are rows. Of diagonals $b_s$ the Gram matrix of the rows is
+    $(D D^\top) \circ \sum_s b_s b_s^\top$, and the bracket of all examples is not made.
+    """
+    seeds, above = maps[0].shape[1], signals[0].shape[2]
+    if seeds * above <= count:
+        return np.eye(seeds * above).reshape(seeds, above, -1), 0.0
+    if maps[0].ndim == 4:
+        wide = [_expanded(*pair).reshape(-1, seeds * above) for pair in zip(maps, signals, strict=True)]
+        vectors, sizes, whole = _leading(sum(part.T @ part for part in wide), count)
+        return vectors.reshape(seeds, above, -1), float(max(0.0, 1 - np.sum(sizes) / whole))
+    units = np.concatenate([part.swapaxes(1, 2).reshape(-1, seeds) for part in maps])
+    rows = np.concatenate([part.reshape(-1, above) for part in signals])
+    vectors, sizes, whole = _leading((rows @ rows.T) * (units @ units.T), count)
+    columns = np.einsum("rs,rm,rn->smn", units, rows, vectors / np.sqrt(sizes), optimize=True)
+    return columns, float(max(0.0, 1 - np.sum(sizes) / whole))
+
+
+def _leading(gram: Float[np.ndarray, "size size"], count: int):
+    """Leading eigenvectors of a Gram matrix, their eigenvalues, and its trace."""
+    sought = np.random.default_rng(0).normal(size=(len(gram), min(len(gram), count + _MORE)))
     for _ in range(_ROUNDS):
-        sought = np.linalg.qr(rows.T @ (rows @ sought))[0]
-    image = rows @ sought
-    sizes, vectors = np.linalg.eigh(image.T @ image)
+        sought = np.linalg.qr(gram @ sought)[0]
+    sizes, vectors = np.linalg.eigh(sought.T @ gram @ sought)
     kept = min(count, int(np.sum(sizes > _RANK * sizes[-1])))
-    return sought @ vectors[:, ::-1][:, :kept], float(max(0.0, 1 - np.sum(sizes[-kept:]) / np.sum(rows**2)))
+    return sought @ vectors[:, ::-1][:, :kept], sizes[::-1][:kept], np.trace(gram)
 
 
 def _expanded(maps, above) -> Float[np.ndarray, "examples tokens columns"]:
     """$[B_s D]$ over all seeds."""
-    examples, seeds, tokens, _ = maps.shape
-    half = (maps.reshape(examples, seeds * tokens, tokens) @ above).reshape(examples, seeds, tokens, -1)
+    examples, seeds, tokens = maps.shape[:3]
+    if maps.ndim == 3:
+        half = maps[..., None] * above[:, None]
+    else:
+        half = (maps.reshape(examples, seeds * tokens, tokens) @ above).reshape(examples, seeds, tokens, -1)
     return half.swapaxes(1, 2).reshape(examples, tokens, -1)
 
 
@@ -284,11 +284,15 @@ def _passed(examples, blocks, factors, gates):
     maps, tokens, weights = examples
     signals, gram = weights[..., None], weights[:, :, None] * weights[:, None]
     for own, block, factor, gate in zip(maps[::-1], blocks, factors, gates, strict=True):
-        scaled = own * (factor.astype(own.dtype) * jnp.sqrt(gate))[None, :, None, None]
-        half = jnp.einsum("estu,eum->etsm", scaled, signals, precision="highest")
+        scaled = own * (factor.astype(own.dtype) * jnp.sqrt(gate)).reshape(1, -1, *(1,) * (own.ndim - 2))
+        if own.ndim == 3:  # gates of units, diagonals of their maps
+            half = jnp.einsum("est,etm->etsm", scaled, signals)
+            gram = gram * jnp.einsum("est,esu->etu", scaled, scaled, precision="highest")
+        else:
+            half = jnp.einsum("estu,eum->etsm", scaled, signals, precision="highest")
+            through = jnp.einsum("estu,euv->estv", scaled, gram, precision="highest")
+            gram = jnp.einsum("estv,eswv->etw", through, scaled, precision="highest")
         signals = jnp.einsum("etsm,smn->etn", half, block, precision="highest")
-        through = jnp.einsum("estu,euv->estv", scaled, gram, precision="highest")
-        gram = jnp.einsum("estv,eswv->etw", through, scaled, precision="highest")
     seen = jnp.einsum("eti,etm->eim", tokens, signals, precision="highest") / jnp.sqrt(tokens.shape[2])
     products = jnp.einsum("eti,eui->etu", tokens, tokens, precision="highest")
     return seen, jnp.sum(products * gram, axis=(1, 2)) / tokens.shape[2]

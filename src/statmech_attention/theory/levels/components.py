@@ -60,7 +60,8 @@ def features_of_components(inputs: ProjectedInputs, columns, features: Features)
     """The features of a solution as what is seen changes, differentiable in it."""
     seen = inputs.values @ columns
     flat = seen.reshape(len(seen), -1)
-    return features._replace(seen=seen, rest=kernel_of_components(inputs, inputs) - flat @ flat.T)
+    missing = None if features.missing is None else (features.missing[0], inputs.own)
+    return Features(features.maps, seen, kernel_of_components(inputs, inputs) - flat @ flat.T, missing)
 
 
 def columns_of(ranked: Ranked, features: Features) -> Float[Array, "components features"]:
