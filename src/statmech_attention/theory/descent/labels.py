@@ -15,7 +15,9 @@ from statmech_attention.theory.kernels.regression import Regression
 class Labels(Protocol):
     """How unlikely labels are for a kernel, and the regression that predicts from them."""
 
-    gaussian: bool  # exact given the kernel, so that samplers may use it, and of the form of (12)
+    @property
+    def gaussian(self) -> bool:
+        """True if exact given the kernel, so that samplers may use it, and of the form of (12)."""
 
     def checked(self, labels: Any) -> "Labels":
         """This energy, or a sentence on what does not fit these labels, `(examples,)` or `(examples, outputs)`."""
