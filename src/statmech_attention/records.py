@@ -11,7 +11,6 @@ import re
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,12 @@ from statmech_attention.installed import need
 from statmech_attention.layers.chains import Chain, layers_from_json, layers_to_json
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.descent.trust_region import Outcome
-from statmech_attention.theory.levels.paths import full_rank, least_entropy, point_of
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Solution
 from statmech_attention.token_records import (
     arrays_of_directions,
     arrays_of_tokens,
     directions_of_arrays,
-    point_of_first_format,
     tokens_of_arrays,
 )
 
@@ -41,7 +37,7 @@ _NEWER = "Load it with the version that saved it, or a newer one."
 _SEAL, _SEAL_LENGTH = re.compile(rb"\nSHA-256 ([0-9a-f]{64})\n\Z"), 74  # bytes
 _LARGE = 4000  # bytes
 _NUMBERS = ("excess", "energy", "gradient_norm", "steps", "outcome")
-_TOKENS, _TOKENS_FIRST = "tokens_", "without_paths_"  # of names of variables; the second before 1.0.0rc2
+_TOKENS = "tokens_"  # of names of variables
 
 
 def save(thing: Problem | Solution, path: str | os.PathLike[str]) -> Path:
@@ -113,10 +109,9 @@ def _on_own_axes(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def load(path: str | os.PathLike[str]) -> Problem | Solution:
-    """Read what `save` wrote, here or in an earlier version, with the same numbers.
+    """Read what `save` wrote, here or in a version from 1.0.0rc2 on, with the same numbers.
 
-    All bytes are checked before they are parsed; of files that `save` wrote before it gave them a `format`, only names
-    and numbers are.
+    All bytes are checked before they are parsed.
 
     Raises:
         FileNotFoundError: no such file.
@@ -131,8 +126,7 @@ def load(path: str | os.PathLike[str]) -> Problem | Solution:
         known = _dataset(thing := _thing(dataset))
     except KeyError as error:
         raise ValueError(f"{path}: lacks what is needed here ({error.args[0]:.60}). {_NEWER}") from error
-    written = _format(Path(path).expanduser())  # before there was one, names were others
-    if written and (more := {*dataset.variables, *dataset.attrs} - {*known.variables, *known.attrs}):
+    if more := {*dataset.variables, *dataset.attrs} - {*known.variables, *known.attrs}:
         raise ValueError(f"{path}: has {', '.join(sorted(map(str, more)))}, unknown here. {_NEWER}")
     return thing
 
@@ -151,8 +145,8 @@ def _thing(dataset) -> Problem | Solution:
         name: tuple(map(number, np.moveaxis(dataset[name].values, -1, 0))) if name in dataset else None
         for name in ("width", "variance")
     }
-    prefix = _TOKENS if f"{_TOKENS}tokens" in dataset else _TOKENS_FIRST
-    arrays = {str(name).removeprefix(prefix): dataset[name].values for name in dataset if str(name).startswith(prefix)}
+    names = [str(name) for name in dataset if str(name).startswith(_TOKENS)]
+    arrays = {name.removeprefix(_TOKENS): dataset[name].values for name in names}
     inputs: Any
     if arrays:
         inputs = tokens_of_arrays(arrays, Chain.of(layers))
@@ -160,41 +154,17 @@ def _thing(dataset) -> Problem | Solution:
         inputs = AttentionedInputs(jnp.asarray(dataset["attentioned"].values), layers)
     parts = {"attentioned": inputs, "labels": jnp.asarray(dataset["labels"].values), "energy": None} | numbers
     problem = object.__new__(Problem).unchecked(**parts)
-    if "outcome" in dataset:
-        return _solution(dataset, arrays, problem)
-    return _on_tokens_of_first_format(arrays, problem) if "action" in arrays else problem
+    return _solution(dataset, arrays, problem) if "outcome" in dataset else problem
 
 
 def _solution(dataset, arrays: dict[str, np.ndarray], problem: Problem) -> Solution:
     """The solution in a file."""
     stages = problem.attentioned.chain.stages
     overlaps = () if arrays else tuple(jnp.asarray(dataset[stage.variable].values) for stage in stages)
-    reached: dict[str, Any] = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS if name in dataset}
+    reached: dict[str, Any] = {name: jnp.asarray(dataset[name].values) for name in (*_NUMBERS, "point")}
     reached |= {"start": dataset.attrs["start"], "starts": int(dataset.attrs["starts"])}
-    if "excess" not in reached:
-        return _along_paths_of_first_format(jnp.asarray(dataset["action"].values), problem, overlaps, reached)
     directions = directions_of_arrays(arrays, problem) if arrays else None
-    return Solution(problem, jnp.asarray(dataset["point"].values), overlaps, directions=directions, **reached)
-
-
-def _along_paths_of_first_format(action, problem: Problem, overlaps, reached: dict[str, Any]) -> Solution:
-    """A solution in a file from before 1.0.0rc2: the points are those of the order parameters."""
-    excess = action - least_entropy(problem.architecture)
-    solution = Solution(problem, jnp.zeros((*excess.shape, 0)), overlaps, excess, **reached)
-    each = [solution[place] if place else solution for place in np.ndindex(excess.shape)]
-    points = [point_of(one.overlaps, full_rank(one.problem.architecture)) for one in each]
-    return replace(solution, point=jnp.stack(points).reshape(*excess.shape, -1))
-
-
-def _on_tokens_of_first_format(arrays: dict[str, np.ndarray], problem: Problem) -> Solution:
-    """A solution on tokens in a file from before 1.0.0rc2."""
-    directions = directions_of_arrays(arrays | {"count": arrays["directions"]}, problem)
-    outcome = Outcome.CONVERGED if arrays["gradient_norm"] <= 1e-6 else Outcome.STALLED
-    reached: dict[str, Any] = {name: jnp.asarray(arrays[name]) for name in ("gradient_norm", "steps")}
-    reached |= {"outcome": jnp.asarray(int(outcome)), "excess": jnp.asarray(arrays["action"]), "energy": jnp.zeros(())}
-    point = jnp.asarray(point_of_first_format(arrays, problem, directions))
-    solution = Solution(problem, point, (), directions=directions, **reached)
-    return replace(solution, energy=solution.landscape.nats(point) / problem.examples)
+    return Solution(problem, overlaps=overlaps, directions=directions, **reached)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import numpy as np
 
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.tokens import Group, TokenInputs
-from statmech_attention.theory.levels.features import Factors, FeatureLevels
 from statmech_attention.theory.levels.ranking import Level, Ranked
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Directions
@@ -52,23 +51,7 @@ def directions_of_arrays(arrays: dict[str, np.ndarray], problem: Problem) -> Dir
     layers = len(inputs.chain.layers)
     levels = tuple(Level(*(arrays[f"level_{place}_{name}"] for name in Level._fields)) for place in range(layers))
     columns, images, values = (tuple(arrays[f"{name}_{place}"] for place in range(layers + 1)) for name in _LEVELS)
-    asked = int(arrays.get("asked", max(map(len, values))))
-    ranked = Ranked(columns, images, values, float(arrays["total"]), arrays["kernel"], levels, asked)
+    ranked = Ranked(columns, images, values, float(arrays["total"]), arrays["kernel"], levels, int(arrays["asked"]))
     count = int(arrays["count"])
-    numbers = float(arrays["change"]), bool(arrays["settled"]), float(arrays.get("lower", 0.0))
+    numbers = float(arrays["change"]), bool(arrays["settled"]), float(arrays["lower"])
     return Directions(ranked, ranked.first(count, inputs), count, *numbers)
-
-
-def point_of_first_format(arrays: dict[str, np.ndarray], problem: Problem, directions: Directions) -> np.ndarray:
-    """The point of a file from before 1.0.0rc2, which had triangles with the logarithms of their diagonals."""
-
-    def triangle(name) -> Any:
-        square = arrays.get(f"point_{name}")
-        if square is None:
-            return None
-        diagonal = np.exp(np.diagonal(square, axis1=-2, axis2=-1))
-        return np.tril(square, -1) + diagonal[..., None] * np.eye(square.shape[-1])
-
-    levels = FeatureLevels.of(directions.features.maps, problem.architecture)
-    shift: Any = arrays.get("point_shift")
-    return levels.point_of(Factors(triangle("outputs"), triangle("factor"), shift, triangle("inner")))
