@@ -154,6 +154,24 @@ def test_gram_matrices_of_all_levels_are_those_of_all_paths():
         np.testing.assert_allclose(found.gram(level), rows @ overlap @ rows.T / heads, atol=1e-7)
 
 
+def test_gram_matrices_of_several_outputs_lead_from_the_readout_to_the_kernel():
+    """At the top $U$ of the outputs, at the token that is read; at the bottom, by (K2), the kernel of all paths."""
+    train, _, labels, numbers = setting("skip below, three outputs")
+    inputs, seen = sma.token_inputs(**train), sma.attentioned_inputs(**train)
+    found = sma.solve(sma.Problem(inputs, labels, **numbers), tolerance=1e-10)
+    expected = sma.solve(sma.Problem(seen, labels, **numbers), tolerance=1e-10)
+    read = np.tile(np.eye(4)[0], 6)  # the first token
+    top = np.kron(np.outer(read, read), expected.order_parameters[-1])
+    np.testing.assert_allclose(found.gram(3), top, atol=1e-7)
+    tokens = np.where(train["mask"][..., None], train["inputs"], 0.0).reshape(24, 3)
+    products = np.kron(tokens @ tokens.T / 3, np.ones((3, 3))) * found.gram(1)
+    kernel = numbers["variance"][0] * products.reshape(6, 4, 3, 6, 4, 3).sum(axis=(1, 4))
+    wanted = sma.kernel(seen, seen, expected.order_parameter, variance=numbers["variance"])
+    np.testing.assert_allclose(kernel, wanted, atol=1e-7)
+    with pytest.raises(ValueError, match="level: wanted a whole number of at least 1 and at most 3"):
+        found.gram(4)
+
+
 def test_heads_that_share_values_have_no_gates(monkeypatch):
     from layers.test_new_kind import SharedValues
 

@@ -89,11 +89,11 @@ class Chain:
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """The stages, one per order parameter: each kind, then its inner stage."""
-        each = (
-            (Stage(place, kind, False), *([Stage(place, kind, True)] if kind.inner is not None else []))
+        return tuple(
+            Stage(place, kind, inner)
             for place, kind in enumerate(self.kinds)
+            for inner in ((False,) if kind.inner is None else (False, True))
         )
-        return tuple(stage for stages in each for stage in stages)
 
     @cached_property
     def skeleton(self) -> "Chain":

@@ -41,8 +41,9 @@ class SoftmaxAttention:
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
         checks.same("inputs", "the features axis", inputs.shape[2], "the attention", self.queries[0].shape[-1])
-        for array in (*(self.bias or ()), *(() if self.mask is None else (self.mask,))):
-            checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias and the mask", array.shape[-1])
+        for square in (*(self.bias or ()), self.mask):
+            if square is not None:
+                checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias and the mask", square.shape[-1])
         matrices = _matrices(self, inputs, _allowed(self.mask, mask))
         return matrices if mask is None else tuple(without_padding(matrix, mask) for matrix in matrices)
 

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 from statmech_attention.layers.chains import Chain
 from statmech_attention.theory.kernels.of_paths import kernel_inputs, over_outputs
 from statmech_attention.theory.kernels.projected import deviations
+from statmech_attention.theory.levels.rows import congruent
 from statmech_attention.theory.problem import Problem
 
 _AT_ONCE = 2**18  # entries of the matrices of a block of pairs; large ones are multiplied one by one
@@ -111,19 +112,10 @@ def _of_tokens(inputs, chain: Chain):
     return rows / math.sqrt(rows.shape[2]), None, read, maps
 
 
-def _congruent(own, gram):
-    """$B G B^\\top$, of rows with one map per example or one for all."""
-
-    def mapped(columns):
-        return (own @ columns.reshape(len(own), -1, columns.shape[1])).reshape(-1, columns.shape[1])
-
-    return mapped(mapped(gram).T).T
-
-
 def _summed(maps, gram):
     """$\\sum_s B_s G B_s^\\top$."""
     start = jnp.zeros((len(maps) * maps.shape[2],) * 2)
-    return jax.lax.scan(lambda sums, own: (sums + _congruent(own, gram), None), start, maps.swapaxes(0, 1))[0]
+    return jax.lax.scan(lambda sums, own: (sums + congruent(own, gram), None), start, maps.swapaxes(0, 1))[0]
 
 
 def limit_of(network: Network) -> Limit:
@@ -165,8 +157,8 @@ def shares(left, right, network: Network, limit: Limit) -> Float[Array, " seeds"
 
         def added(total, own, layer=layer, above=above, adjoint=adjoint, pull=pull):
             back = own.swapaxes(-1, -2)
-            through = layer.variance * _congruent(back, adjoint)
-            share = layer.variance * jnp.vdot(_congruent(back, pull), above)
+            through = layer.variance * congruent(back, adjoint)
+            share = layer.variance * jnp.vdot(congruent(back, pull), above)
             if layer.narrow is not None:
                 share += 2 * layer.narrow * jnp.vdot(through @ above @ through, above)
             return total + through, share

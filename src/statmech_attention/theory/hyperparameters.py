@@ -115,8 +115,8 @@ def maximise_evidence(
         raise_unless_converged(solution)
         trials.append(solution)
         slopes = solution.slopes()
-        steep = [slopes["temperature"] if name == "temperature" else slopes["variance"][_place(name)] for name in names]
-        return -float(log_evidence(solution)), -np.exp(logs) * np.array(steep, float)
+        known = _named(slopes["temperature"], slopes["variance"])
+        return -float(log_evidence(solution)), -np.exp(logs) * np.array([known[name] for name in names], float)
 
     options = {"maxiter": checks.whole("max_steps", max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
     for _ in range(_ROUNDS):
@@ -130,11 +130,6 @@ def maximise_evidence(
             break
         trials.append(lowest)
     return _maximum_at(logs, end, bounds, problem, names, trials)
-
-
-def _place(name: str) -> int:
-    """The place of the variance of this name."""
-    return int(name.removeprefix("variance[").removesuffix("]"))
 
 
 def _maximum_at(logs, end, bounds, problem: Problem, names, trials: list[Solution]) -> EvidenceMaximum:
@@ -176,8 +171,13 @@ def searched(problem: Problem, chosen: str | Sequence[str], free: Sequence[int])
 def at_logs(problem: Problem, names: Sequence[str], logs) -> Problem:
     """The problem with the numbers of these names and logarithms."""
     given = dict(zip(names, np.exp(logs), strict=True))
-    variance = tuple(given.get(f"variance[{place}]", held) for place, held in enumerate(problem.variance))
-    return problem.replace(temperature=given.get("temperature", problem.temperature), variance=variance)
+    temperature, *variance = (_named(problem.temperature, problem.variance) | given).values()
+    return problem.replace(temperature=temperature, variance=tuple(variance))
+
+
+def _named(temperature, variances) -> dict[str, Any]:
+    """Numbers by their names, "temperature", "variance[0]", .."""
+    return {"temperature": temperature} | {f"variance[{place}]": number for place, number in enumerate(variances)}
 
 
 def _free_variances(architecture) -> tuple[int, ...]:

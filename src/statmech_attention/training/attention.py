@@ -30,11 +30,10 @@ import optax
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.levels.levels import prior_deviations
 from statmech_attention.theory.levels.paths import full_rank, order_parameters
-from statmech_attention.theory.prepared import feature_energy
+from statmech_attention.theory.prepared import action_of_rows
 from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
@@ -126,9 +125,7 @@ def _climb(theta, data, rate, *, problem_of, log_prior, steps: int):
 
 def _log_evidence(problem: Problem, point) -> Float[Array, ""]:
     r"""$-\frac N2 (S(U) - S_0) - \frac P2 \ln 2\pi$ at a point; stages of infinite width stay at the prior."""
-    energy = feature_energy(problem, problem)
-    action = Action.of(energy, problem.architecture, full_rank(problem.architecture))
-    return -action.half(point) - 0.5 * problem.labels.size * np.log(2 * np.pi)
+    return -action_of_rows(problem).half(point) - 0.5 * problem.labels.size * np.log(2 * np.pi)
 
 
 def _descent(function: Callable[[Any], Array], start: Any, rate, steps: int) -> tuple[Any, Float[Array, " steps"]]:

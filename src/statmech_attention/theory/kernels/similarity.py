@@ -51,16 +51,14 @@ def kernel(
     if isinstance(inputs, (TokenInputs, ProjectedInputs)):
         if order_parameter is not None:
             raise ValueError("order_parameter: tokens have no paths. Leave it out, or take attentioned_inputs.")
-        plain, outputs = (
-            _at_infinite_width(inputs, others, variance, checks.flag("single", single)),
-            inputs.chain.outputs,
-        )
-        return plain if not inputs.chain.readout.axes else np.einsum("ep,cd->ecpd", plain, np.eye(outputs))
+        plain, chain = _at_infinite_width(inputs, others, variance, single), inputs.chain
+        return np.einsum("ep,cd->ecpd", plain, np.eye(chain.outputs)) if chain.readout.axes else plain
     left = as_attentioned("inputs", inputs, layers)
     return kernel_of_paths(left, inputs_like("others", others, left), order_parameter, variance)
 
 
-def _at_infinite_width(inputs, others, variance, single: bool) -> Float[Array | np.ndarray, "examples others"]:
+def _at_infinite_width(inputs, others, variance, single) -> Float[Array | np.ndarray, "examples others"]:
+    single = checks.flag("single", single)
     if isinstance(inputs, TokenInputs):
         return kernel_of_tokens(inputs, others, variance, single)
     if not isinstance(others, ProjectedInputs) or not others.projection.agrees(inputs.projection):

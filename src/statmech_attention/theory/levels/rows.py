@@ -115,9 +115,9 @@ def _below(gram, maps, keep: int, above, below, factor, shift, inner, basis, var
     psi = _frame(fresh, below @ jnp.kron(basis, jnp.eye(outputs)))
     moment, beneath = factor @ factor.T - jnp.eye(len(factor)), fresh
     if keep:
-        cross = _mapped(maps[0], phi @ shift.T) @ psi.T
+        cross = mapped(maps[0], phi @ shift.T) @ psi.T
         moment = moment + shift @ shift.T
-        beneath = beneath + _mapped(maps[0], _mapped(maps[0], gram).T) + cross + cross.T
+        beneath = beneath + congruent(maps[0], gram) + cross + cross.T
     return beneath + psi @ moment @ psi.T
 
 
@@ -136,11 +136,16 @@ def _passed(gram, maps, phi, factors):
     def add(total, seed):
         own, factor = seed
         through = gram if factor is None else gram + phi @ (factor @ factor.T - jnp.eye(len(factor))) @ phi.T
-        return total + _mapped(own, _mapped(own, through).T), None
+        return total + congruent(own, through), None
 
     return jax.lax.scan(add, jnp.zeros_like(gram), (maps, factors))[0]
 
 
-def _mapped(own: Float[Array, "examples tokens tokens"], gram: Float[Array, "rows columns"]):
-    """$B G$, the same map for all outputs."""
-    return (own @ gram.reshape(*own.shape[:2], -1)).reshape(gram.shape)
+def mapped(own: Float[Array, "examples below above"], columns: Float[Array, "rows columns"]):
+    """$B$ times columns of rows of examples in turn, the same for all outputs."""
+    return (own @ columns.reshape(len(own), own.shape[2], -1)).reshape(-1, columns.shape[1])
+
+
+def congruent(own: Float[Array, "examples below above"], gram: Float[Array, "rows rows"]):
+    """$B G B^\\top$ of a symmetric $G$."""
+    return mapped(own, mapped(own, gram).T)
