@@ -58,7 +58,7 @@ def report(
     theory: bool = True,
     progress: Callable = lambda done: None,
 ) -> HeadReport:
-    """What each head of a model of transformers is worth, to the model as it is and to one that learns again.
+    """Find what each head of a model of transformers is worth, to the model as it is and to one that learns again.
 
     Args:
         model: in evaluation mode, as in `attention_from_transformers`.
