@@ -64,6 +64,8 @@ def test_models_of_transformers(name, attention):
             handle = only_heads(model, [4, 3, 1])
             torch.testing.assert_close(model(**batch).last_hidden_state, wanted, rtol=1e-5, atol=1e-6)
             handle.close()
+        with only_heads(model, np.array([[0, 1], [1, 0], [0, 3]]), **batch):
+            torch.testing.assert_close(model(**batch).last_hidden_state, wanted, rtol=1e-5, atol=1e-6)
         with only_heads(model, [3, 1], layers=[0], **batch), only_heads(model, [0], layers=[1], **batch):
             torch.testing.assert_close(model(**batch).last_hidden_state, wanted, rtol=1e-5, atol=1e-6)
     assert model.config._attn_implementation == attention
@@ -199,6 +201,7 @@ def test_what_cannot_be_silenced_is_refused():
         ([[0], [4], []], r"kept: wanted different heads of a layer out of 0\.\.3"),
         ([[0], [1]], "kept: wanted the same number in kept and the layers, got 2 and 3"),
         (3, "kept: wanted numbers of heads"),
+        (np.array([[0, 1], [3, 0]]), r"kept: wanted different layers out of 0\.\.2"),
     ):
         with pytest.raises(ValueError, match=message):
             only_heads(model, kept, torch.randn(2, TOKENS, WIDTH))
@@ -262,6 +265,7 @@ def test_own_slopes_of_a_network_of_pytorch_choose_the_temperature():
     for given, labels, message in (
         ([], LABELS, "batches: wanted arguments of the model"),
         ("texts", LABELS, "batches: wanted arguments of the model"),
+        ([(tokens, tokens)], LABELS, "batches: wanted arguments by name, or a tensor of inputs, got a tuple"),
         (tokens, LABELS[:5], "labels: wanted the same number"),
     ):
         with pytest.raises(ValueError, match=message):

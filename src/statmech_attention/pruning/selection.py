@@ -130,7 +130,7 @@ def select_heads(
 
 
 def _fit(problem: Problem, tokens: bool, components: int | None, definition: str | None) -> Fit:
-    """How networks are fitted and heads scored."""
+    """Choose how networks are fitted and heads scored."""
     if not tokens:
         components = 64 if components is None else checks.whole("components", components)
         return along_paths(problem, components, "both" if definition is None else definition)

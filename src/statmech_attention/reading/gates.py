@@ -140,7 +140,7 @@ def _found(torch, calls: list[_Call]) -> list[_Block]:
 
 
 def _columns(left, units) -> list[slice]:
-    """Where $h$ may be in what a matrix returned: all of it, or its first or last half."""
+    """Parts of what a matrix returned in which $h$ may be: all of it, or its first or last half."""
     count = units.shape[-1]
     if left.shape[:-1] != units.shape[:-1] or left.shape[-1] not in (count, 2 * count):
         return []
@@ -173,7 +173,7 @@ def _linear(torch, block: _Block, calls: list[_Call]) -> bool:
 
 
 def _unexplained(torch, model, ask: dict, blocks: list[_Block]) -> list[float]:
-    """How much derivatives in a block's output differ from those in the tokens that enter it, or its norm."""
+    """Difference of derivatives in a block's output from those in the tokens that enter it, or its norm."""
     model.requires_grad_(False)
     calls, norms, output = _listened(torch, model, ask, set().union(*(block.sides for block in blocks)))
     tokens = [calls[block.first].entered for block in blocks]

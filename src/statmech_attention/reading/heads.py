@@ -47,8 +47,8 @@ def only_heads(
 
     Args:
         model: of PyTorch, with `torch.nn.MultiheadAttention`, or of transformers, as for the readers.
-        kept: heads counted through the layers, such as `select_heads(..).kept`, or those of every layer, as in
-            `((0, 1), (0,))`.
+        kept: heads counted through the layers, such as `select_heads(..).kept`; those of every layer, as in
+            `((0, 1), (0,))`; or an array of pairs (layer, head), such as `found.heads[found.kept]`.
         inputs, batch: a few examples, as for the readers, by which the places of the heads are found. A network
             of PyTorch needs them only if its attentions are used in another order than they are made, and a
             model of transformers that takes `input_ids` goes without.
@@ -72,7 +72,8 @@ def _switches(kept, heads: list[int]) -> list[np.ndarray]:
     """One for heads that are kept, zero for the others, layer by layer."""
     if not np.iterable(kept) or isinstance(kept, str):
         raise ValueError(f"kept: wanted numbers of heads, or heads of every layer, got {kept!r}.")
-    kept, ends = list(kept), np.cumsum(heads)
+    pairs, ends = isinstance(kept, np.ndarray) and kept.ndim == 2 and kept.shape[1] == 2, np.cumsum(heads)
+    kept = _by_layer(kept, len(heads)) if pairs else list(kept)
     if not any(map(np.iterable, kept)):
         numbers = checks.indices("kept", kept, sum(heads), what="heads, counted through the layers,")
         kept = [one - first for one, first in zip(_split(numbers, ends), ends - heads, strict=True)]
@@ -80,6 +81,12 @@ def _switches(kept, heads: list[int]) -> list[np.ndarray]:
     by_layer = list(zip(kept, heads, strict=True))
     some = [checks.indices("kept", numbers, count, what="heads of a layer") for numbers, count in by_layer]
     return [np.isin(np.arange(count), these).astype(float) for these, count in zip(some, heads, strict=True)]
+
+
+def _by_layer(pairs: np.ndarray, layers: int) -> list[np.ndarray]:
+    """The heads of every layer, from pairs (layer, head)."""
+    checks.indices("kept", np.unique(pairs[:, 0]), layers, what="layers")
+    return [pairs[pairs[:, 0] == layer, 1] for layer in range(layers)]
 
 
 def _split(numbers: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:

@@ -73,8 +73,10 @@ def own_slopes(
     parts = [batches] if isinstance(batches, dict) or hasattr(batches, "shape") or hasattr(batches, "data") else batches
     if not isinstance(parts, Iterable) or isinstance(parts, str) or not (parts := list(parts)):
         raise ValueError(f"batches: wanted arguments of the model, or several in a list, got {batches!r:.60}.")
-    if any(isinstance(part, (str, set)) for part in parts):
-        raise ValueError(f"batches: wanted what the tokeniser returns, got {parts[0]!r:.40}.")
+    for part in parts:
+        if not hasattr(part, "items") and not hasattr(part, "shape"):
+            got = type(part).__name__
+            raise ValueError(f"batches: wanted arguments by name, or a tensor of inputs, got a {got} for a batch.")
     if embed is not None:
         checks.function("embed", embed, "of what the model returns and of the batch")
     removal, first = checks.flag("removal", removal), _arguments(torch, parts[0])

@@ -58,11 +58,11 @@ def report(
     theory: bool = True,
     progress: Callable = lambda done: None,
 ) -> HeadReport:
-    """What each head of a model of transformers is worth, to the model as it is and to one that learns again.
+    """Find what each head of a model of transformers is worth, to the model as it is and to one that learns again.
 
     Args:
         model: in evaluation mode, as in `attention_from_transformers`.
-        tokeniser: of the model; it is called with `padding=True` and `return_tensors="pt"`.
+        tokeniser: of the model; it is called with `padding=True`, `truncation=True` and `return_tensors="pt"`.
         texts: a hundred or more of them, better short ones.
         labels: a class for each text, by any name.
         batch_size: texts that go through the model at a time.
@@ -88,7 +88,10 @@ def report(
     ]
     size, parts = checks.whole("batch_size", batch_size), []
     for start in range(0, len(texts), size):
-        parts.append(dict(tokeniser(list(texts[start : start + size]), padding=True, return_tensors="pt")))
+        part = tokeniser(list(texts[start : start + size]), padding=True, truncation=True, return_tensors="pt")
+        if not hasattr(part, "items"):
+            raise ValueError(f"tokeniser: wanted arguments of the model by name, got a {type(part).__name__}.")
+        parts.append(dict(part))
     progress(0.1)
     own = own_slopes(model, parts, targets, readout=readout)
     progress(0.5)

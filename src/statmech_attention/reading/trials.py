@@ -109,7 +109,7 @@ def reaches(torch, source, target) -> bool:
 
 
 def changing(shape) -> np.ndarray:
-    """Which tokens are changed in a second run: a random half of them."""
+    """Tokens that are changed in a second run: a random half of them."""
     return np.random.default_rng(4).permuted(np.arange(np.prod(shape)) % 2 == 0).reshape(shape)
 
 
@@ -120,7 +120,7 @@ def changed(tokens, where: np.ndarray):
 
 
 def carried(first, second, where: np.ndarray, counted: np.ndarray) -> float:
-    """How much tokens differ between two runs that were not changed, as a share of how much the others do.
+    """Difference between two runs of the tokens that were not changed, as a share of that of the others.
 
     Unlike a gradient it sees what is rounded, chosen or cut off from the graph.
     """
@@ -132,7 +132,7 @@ def carried(first, second, where: np.ndarray, counted: np.ndarray) -> float:
 
 
 def scaled(torch, source, operand, counted: np.ndarray, channels: bool = False) -> float | None:
-    """How much the linear map from a source to what depends on it differs among tokens; None if it does not depend."""
+    """Difference among tokens of the linear map from a source to what depends on it; None if it does not depend."""
     size = (operand.shape[1], 1) if channels and operand.ndim > 2 else operand.shape[-1:]
     weights = operand.new_tensor(np.random.default_rng(6).normal(size=size))
     (gradient,) = torch.autograd.grad((weights * operand).sum(), source, retain_graph=True, allow_unused=True)
@@ -315,7 +315,7 @@ class Trial:
         return dict(zip(links, shares, strict=True))
 
     def _outside(self, layer: int, run: Run) -> float:
-        """How much the tokens' scales differ in what the output matrix takes, where it stands behind the place."""
+        """Difference of the tokens' scales in what the output matrix takes, where it stands behind the place."""
         left = self.left.get(layer, self.left[-1])
         for kind, operand in run.behind[layer] if left.shape[:2] == self.counted.shape else []:
             share = scaled(self.torch, left, operand, self.counted, channels=kind == "channels")
