@@ -80,6 +80,14 @@ const solvable = (() => {
     const two = Math.abs(overlap(other)[0] - overlap(prior)[0]) > 1e-3 * overlap(prior)[0];
     return {points: [prior, other], lowest: two && action(other, model) < action(prior, model) ? 1 : 0, two};
   };
+  // The noise correlation between two at which `holds`, of what `minima` finds, becomes true.
+  const edge = (model, low, high, holds) => {
+    for (let step = 0; step < 12; step++) {
+      const middle = (low + high) / 2;
+      if (holds(minima({...model, rho: middle}))) high = middle; else low = middle;
+    }
+    return high;
+  };
   // Phi by the continued fraction of its tail, and by its series in the middle.
   const normal = value => {
     const z = Math.abs(value);
@@ -109,7 +117,7 @@ const solvable = (() => {
     const r = b / Math.sqrt(a * d);
     return r < -0.5 ? "subtracts the second path" : r > 0.5 ? "adds both paths as one" : d < a / 4 ? "has switched off the second path" : "weighs both paths";
   };
-  return {response, overlap, action, minimum, minima, accuracy, phase};
+  return {response, overlap, action, minimum, minima, edge, accuracy, phase};
 })();
 
 if (typeof module !== "undefined") module.exports = solvable;
@@ -159,6 +167,11 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
     rho: {label: "noise correlation ρ", values: k => 1 - 10 ** (-k / 16), to: value => -Math.log10(1 - value) / 3, ticks: [0, 0.9, 0.99, 0.999]},
     load: {label: "load α", values: k => 0.1 * 1000 ** (k / 48), to: value => Math.log10(10 * value) / 3, ticks: [0.1, 1, 10, 100]},
   };
+  // Numbers of the text beside the figure.
+  const tell = (which, models, k, holds) => {
+    const value = k > 0 ? solvable.edge(model, models[k - 1].rho, models[k].rho, holds).toFixed(3) : "no value";
+    for (const one of document.querySelectorAll(`[data-solvable=${which}]`)) one.textContent = value;
+  };
   const curve = (name, width) => {
     const {label, values, to, ticks} = across[name], height = 260, left = 44, bottom = 40;
     const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "Accuracy against " + label, style: "max-width:100%;color:inherit"});
@@ -171,6 +184,7 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
     svg.append(text((left + width) / 2, height - 6, "middle", label));
     // Each branch is followed from the end at which it is the only one.
     const lines = {limit: [], prior: [], network: []}, models = Array.from({length: 49}, (_, k) => ({...model, [name]: values(k)}));
+    const seconds = [], lower = []; // places with a second minimum, and where that one is the lowest
     let warm;
     const rising = models.map(at => warm = solvable.minimum(at, warm));
     warm = solvable.minima(models[48]).points[1];
@@ -182,7 +196,13 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
       lines.network.push(place(us[lowest]));
       lines.limit.push(place([1, 0, 1]));
       if (two) lines.prior.push(place(us[1 - lowest]));
+      if (two) seconds.push(k);
+      if (lowest) lower.push(k);
     });
+    if (name === "rho") {
+      tell("begins", models, seconds[0], found => found.two);
+      tell("changes", models, lower[0], found => found.lowest === 1);
+    }
     for (const [which, colour, dash] of [["limit", "#D55E00", ""], ["prior", "#3a8fd0", "4 4"], ["network", "#3a8fd0", ""]]) if (lines[which].length) svg.append(
       element("path", {d: "M" + lines[which].join("L"), fill: "none", stroke: colour, "stroke-width": 2, "stroke-dasharray": dash}));
     const {points, lowest} = solvable.minima(model);

@@ -193,3 +193,21 @@ def test_javascript_of_the_solvable_page_finds_both_minima(rho, signal, load, he
     ((two, lowest, *found),) = in_javascript([given], each)
     assert two and lowest == int(wanted[1].minimum.value < wanted[0].minimum.value)
     assert found == pytest.approx([float(one.order_parameters[0][0, 0]) for one in wanted], rel=1e-6)
+
+
+def test_javascript_of_the_solvable_page_says_where_a_minimum_begins_and_where_it_is_the_lowest():
+    def actions(rho):
+        numbers = {"examples": 400.0, "features": 1600.0, "temperature": 0.05}
+        model = SolvableModel([[1, rho], [rho, 1]], [0.5, 0.0], width=40.0, **numbers)
+        narrow = model.replace(width=2.0).solve().order_parameters
+        return [float(model.solve(start=start).minimum.value) for start in (None, narrow)]
+
+    each = """models => [found => found.two, found => found.lowest === 1].map(holds => (
+        solvable.edge(models[0], 0.97, 0.995, holds)))"""
+    begins, changes = in_javascript([{"first": 0.5, "second": 0.0, "gamma": 0.25, "load": 10, "heat": 0.05}], each)
+    before, after = actions(begins - 1e-4), actions(begins + 1e-4)
+    assert abs(before[1] - before[0]) < 1e-6 < abs(after[1] - after[0])
+    before, after = actions(changes - 1e-4), actions(changes + 1e-4)
+    assert before[0] < before[1] and after[0] > after[1]
+    text = (Path(__file__).parents[3] / "book" / "theory" / "solvable.md").read_text()
+    assert f'"begins">{begins:.3f}<' in text and f'"changes">{changes:.3f}<' in text
