@@ -97,7 +97,7 @@ class _AttentionPaths(BaseEstimator):
                 raise ValueError(f"layers: wanted none of outputs, got {self.layers_}. Leave it out: classes add it.")
             self.layers_ = (*self.layers_, Outputs(labels.shape[1]))
         self.inputs_, self.labels_ = self._paths(X), labels
-        self.energy_ = None if weights is None else WeightedLabels(1 / weights)
+        self.energy_: Any = None if weights is None else WeightedLabels(1 / weights)
         with jax.enable_x64(True):
             try:
                 solution = minima(self._problem())[0]
@@ -183,7 +183,8 @@ class AttentionPathsRegressor(RegressorMixin, _AttentionPaths):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "AttentionPathsRegressor":
         """Find the order parameter, as of the classifier, for the targets `y`."""
-        values, targets, weights = self._weighted(*self._checked(X, y, y_numeric=True), sample_weight)
+        values, targets = self._checked(X, y, y_numeric=True)
+        values, targets, weights = self._weighted(values, targets, sample_weight)
         self.mean_ = float(np.average(targets, weights=weights))
         self.scale_ = float(np.sqrt(np.average((targets - self.mean_) ** 2, weights=weights))) or 1.0
         self._fit(values, (targets - self.mean_) / self.scale_, weights)
