@@ -97,7 +97,7 @@ class _AttentionPaths(BaseEstimator):
                 raise ValueError(f"layers: wanted none of outputs, got {self.layers_}. Leave it out: classes add it.")
             self.layers_ = (*self.layers_, Outputs(labels.shape[1]))
         self.inputs_, self.labels_ = self._paths(X), labels
-        self.energy_ = None if weights is None else WeightedLabels(1 / weights)
+        self.energy_: Any = None if weights is None else WeightedLabels(1 / weights)
         with jax.enable_x64(True):
             try:
                 solution = minima(self._problem())[0]

@@ -51,6 +51,11 @@ def test_a_report_has_what_the_model_loses_and_what_networks_lose_that_learn_aga
     assert "no head" not in str(found)
     none = HeadReport(found.heads, -np.abs(found.own), found.learned)
     assert str(none).splitlines()[9:] == ["as it is: no head has a positive worth."]
+    tokeniser.padding_side = "left"
+    with pytest.raises(ValueError, match=r"read as it is alone.* Or leave out .* theory=False"):
+        sma.report(model, tokeniser, TEXTS, LABELS)
+    left = sma.report(model, tokeniser, TEXTS, LABELS, theory=False)
+    assert left.learned is None and len(str(left).splitlines()[0].split()) == 5
     for texts, labels, message in (
         (TEXTS, LABELS[:3], "labels: wanted the same number in labels and texts"),
         (TEXTS, ["one"] * 24, "labels: wanted at least two classes"),

@@ -73,7 +73,7 @@ def _switches(kept, heads: list[int]) -> list[np.ndarray]:
     if not np.iterable(kept) or isinstance(kept, str):
         raise ValueError(f"kept: wanted numbers of heads, or heads of every layer, got {kept!r}.")
     pairs, ends = isinstance(kept, np.ndarray) and kept.ndim == 2 and kept.shape[1] == 2, np.cumsum(heads)
-    kept = _by_layer(kept, len(heads)) if pairs else list(kept)
+    kept = _by_layer(np.asarray(kept), len(heads)) if pairs else list(kept)
     if not any(map(np.iterable, kept)):
         numbers = checks.indices("kept", kept, sum(heads), what="heads, counted through the layers,")
         kept = [one - first for one, first in zip(_split(numbers, ends), ends - heads, strict=True)]

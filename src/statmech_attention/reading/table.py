@@ -99,7 +99,10 @@ def report(
         return HeadReport(own.heads, own.slopes, None)
     from statmech_attention.pruning.gates import head_kernels, kernel_worth
 
-    reads: list[Any] = [attention_from_transformers(model, **part, test=part is parts[0]) for part in parts]
+    try:
+        reads: list[Any] = [attention_from_transformers(model, **part, test=part is parts[0]) for part in parts]
+    except ValueError as error:
+        raise ValueError(f"{error} Or leave out what networks lose that learn again, with theory=False.") from None
     layers = [SkipHeads(matrix.shape[1]) for matrix in reads[0].attention]
     seen = token_inputs(reads, layers=layers, readout=readout)
     heads = head_kernels(seen, seen)
