@@ -35,8 +35,9 @@ window.print = {
     };
   },
 
-  // What is wider than the paper is drawn smaller.
+  // What is wider than the paper is drawn smaller; code of many lines may go on on the next page.
   fit() {
+    for (const one of document.querySelectorAll("article pre")) one.classList.toggle("long", one.textContent.split("\n").length > 14);
     const room = document.body.clientWidth;
     for (const one of document.querySelectorAll("article :is(table, .calculator, .html-figure), article mjx-container[display] > svg, article .output svg")) {
       const box = one.getBoundingClientRect(), within = one.parentElement.getBoundingClientRect();
