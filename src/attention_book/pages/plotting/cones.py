@@ -23,10 +23,9 @@ def positive_cone(top: float, *, axes: Axes | None = None):
     high, flat = top * np.cos(_RAISED), np.sin(_RAISED)
     edge = np.arccos(-np.tan(_RAISED))
     side, end = top * np.sin(edge), high + top * np.cos(edge) * flat
-    look = {"color": "0.45", "linewidth": 0.9, "zorder": 0}
     axes.fill([-side, 0, side], [end, 0, end], color="0.93", linewidth=0, zorder=-2)
     axes.add_patch(Ellipse((0, high), 2 * top, 2 * top * flat, facecolor="0.87", edgecolor="0.45", zorder=-1))
-    axes.plot([-side, 0, side], [end, 0, end], **look)
+    axes.plot([-side, 0, side], [end, 0, end], color="0.45", linewidth=0.9, zorder=0)
     half, marks = top / 2, np.array([0, top / 2, top])
     axes.set_yticks(np.cos(_RAISED) * marks, [f"{mark:g}" for mark in marks])
     axes.set_xticks([-half, 0, half], [f"\N{MINUS SIGN}{half:g}", "0", f"{half:g}"])
