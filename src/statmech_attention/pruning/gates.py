@@ -85,7 +85,8 @@ def block_kernels(
     r"""$\partial K_{\mu\nu} / \partial g$ of all blocks of `Gated` units, from the first layer up, at infinite width.
 
     A gate multiplies $\sigma_l^2 \Gamma \circ G_{l+1}$, so that $K - \partial K / \partial g$ is the kernel without the
-    block, exactly. `kernel_worth` takes them in the place of heads.
+    block, exactly. `kernel_worth` takes them in the place of heads. At a finite width the units of a block move
+    together, and a block has no kernel of its own: there take the difference of `log_evidence` without its layer.
 
     Args:
         inputs, others: from `token_inputs`, of the same chain.
