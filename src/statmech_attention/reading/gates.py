@@ -140,7 +140,7 @@ def _found(torch, calls: list[_Call]) -> list[_Block]:
 
 
 def _columns(left, units) -> list[slice]:
-    """Where $h$ may be in what a matrix returned: all of it, or its first or last half."""
+    """Find where $h$ may be in what a matrix returned: all of it, or its first or last half."""
     count = units.shape[-1]
     if left.shape[:-1] != units.shape[:-1] or left.shape[-1] not in (count, 2 * count):
         return []
@@ -166,14 +166,14 @@ def _gates(torch, left, columns: slice, units) -> list:
 
 
 def _linear(torch, block: _Block, calls: list[_Call]) -> bool:
-    """True if $u$ is linear in $h$."""
+    """Tell whether $u$ is linear in $h$."""
     units, left = calls[block.last].entered, calls[block.first].left
     (slopes,) = torch.autograd.grad(units.sum(), left, retain_graph=True)
     return bool((slopes[..., block.columns] - block.gates).abs().max() <= TOLERANCE * block.gates.abs().max())
 
 
 def _unexplained(torch, model, ask: dict, blocks: list[_Block]) -> list[float]:
-    """How much derivatives in a block's output differ from those in the tokens that enter it, or its norm."""
+    """Shares by which derivatives in a block's output differ from those in the tokens that enter it, or its norm."""
     model.requires_grad_(False)
     calls, norms, output = _listened(torch, model, ask, set().union(*(block.sides for block in blocks)))
     tokens = [calls[block.first].entered for block in blocks]
