@@ -70,6 +70,7 @@ few: sma.ProjectedInputs = projected(rows, single=True)
 worth = pruning.kernel_worth(direct, by_head, drawn.labels, temperature=0.1)
 by_block = pruning.block_kernels(rows, rows, variance=1.0)
 of_units = pruning.unit_slopes(rows, drawn.labels, variance=1.0)
+blocks_kept = pruning.select_blocks(sma.Problem(rows, drawn.labels), keep=1, folds=4, seed=0)
 constants = theory.bias_kernel(rows, rows, variance=1.0)
 
 settings = sma.SamplerSettings(draws=1000, chains=4)
@@ -215,5 +216,6 @@ sma.kernel(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.head_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.block_kernels(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.unit_slopes(rows, drawn.labels, varaince=1.0)  # type: ignore[call-arg]
+pruning.select_blocks(tokens, kept=1)  # type: ignore[call-arg]
 theory.bias_kernel(rows, rows, varaince=1.0)  # type: ignore[call-arg]
 pruning.kernel_worth(direct, by_head, drawn.labels, temprature=0.1)  # type: ignore[call-arg]

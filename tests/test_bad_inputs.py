@@ -18,6 +18,7 @@ MAPS = [RNG.dirichlet(np.ones(3), (5, 2, 3)).swapaxes(2, 3) for _ in HEADS]
 QUERIES = [RNG.normal(size=(2, 2, 4)) for _ in HEADS]
 XI, ROWS = sma.attentioned_inputs(INPUTS, MAPS), sma.token_inputs(INPUTS, MAPS)
 GATED = sma.token_inputs(INPUTS, (), layers=[sma.Gated(2)], gates=[np.ones((5, 3, 2))])
+BLOCKS = sma.Problem(GATED, LABELS)
 PROBLEM = sma.Problem(XI, LABELS, width=5.0, temperature=0.2)
 TOKENS = sma.Problem(ROWS, LABELS, width=5.0, temperature=0.2)
 ENDLESS = sma.Problem(ROWS, LABELS, width=math.inf, temperature=0.2)
@@ -80,6 +81,7 @@ CALLS: dict = {
     model.relative_bias: {"table": RNG.normal(size=(2, 5)), "tokens": 3},
     model.weights_order_parameters: {"weights": WEIGHTS, "layers": HEADS},
     pruning.block_kernels: {"inputs": GATED, "others": GATED, "variance": 1.0},
+    pruning.select_blocks: {"problem": BLOCKS, "keep": 1, "folds": 2, "seed": 0, "definition": "removal"},
     pruning.unit_slopes: {"inputs": GATED, "labels": LABELS, "variance": 1.0, "temperature": 0.1},
     pruning.fitted_features: {"attentioned": XI, "components": 2},
     pruning.head_indices: {"layers": HEADS},

@@ -214,6 +214,25 @@ def test_a_block_is_worth_what_its_removal_costs(given):
         nats = [evidence(kernel([gates[0], gates[1] * factor])[1], labels, 0.3) for factor in (more, 1 / more)]
         assert_allclose((nats[0] - nats[1]) / (2 * sign), units[1][1], rtol=1e-4)
 
+    for losses, left in ((worth.losses, block) for block in (0, 1)):
+        without = [gate * (number != left) for number, gate in enumerate(gates)]
+        lost = evidence(kernel(gates)[1], labels, 0.3) - evidence(kernel(without)[1], labels, 0.3)
+        assert_allclose(losses[left], lost, rtol=1e-3)
+
+
+def test_the_slope_of_one_unit_of_many_is_what_its_removal_costs():
+    rng, units, labels = np.random.default_rng(4), 400, np.array([1.0, -1, 1, 1, -1])
+    inputs, gates = rng.normal(size=(5, 2, FEATURES)), rng.uniform(size=(5, 2, units))
+
+    def kernel(gates):
+        rows = sma.token_inputs(inputs, (), layers=[sma.Gated(units)], gates=[gates], readout="mean")
+        return rows, sma.kernel(rows, rows)
+
+    rows, whole = kernel(gates)
+    (slopes,) = unit_slopes(rows, labels, temperature=0.3)
+    lost = [evidence(whole, labels, 0.3) - evidence(kernel(gates * one)[1], labels, 0.3) for one in 1 - np.eye(units)]
+    assert np.linalg.norm(slopes - lost) < 0.01 * np.linalg.norm(lost)
+
 
 def evidence(kernel, labels, temperature):
     noisy = kernel + temperature * np.eye(len(kernel))
@@ -230,6 +249,42 @@ def test_heads_go_beside_gates(given):
     assert_allclose(sma.kernel(few, few), sma.kernel(wanted, wanted), rtol=1e-10)
     chosen = sma.select_heads(sma.Problem(rows, np.array([1.0, -1, 1, 1, -1])), keep=2, folds=2)
     assert len(chosen.kept) == 2 and chosen.scores.shape == (4,)
+
+
+def test_blocks_are_selected_by_their_worth_and_left_out_without_weights():
+    """Labels by the second block's gates alone: it is kept, and accuracies are those of regressions here."""
+    rng, examples, variance = np.random.default_rng(8), 60, (1.0, 3.0, 3.0, 3.0, 1.0)
+    inputs, gates = rng.normal(size=(examples, 1, 2)), [rng.normal(size=(examples, 1, 4)) for _ in range(3)]
+
+    def kernel(gates):
+        rows = sma.token_inputs(inputs, (), layers=[sma.Gated(4)] * 3, gates=gates)
+        return rows, sma.kernel(rows, rows, variance=variance)
+
+    second = kernel([0 * gates[0], gates[1], 0 * gates[2]])[1]
+    gated = (inputs[:, 0] @ inputs[:, 0].T) * (gates[1][:, 0] @ gates[1][:, 0].T)
+    labels = np.sign(np.linalg.cholesky(gated + 1e-9 * np.eye(examples)) @ rng.normal(size=examples))
+    rows, whole = kernel(gates)
+    problem = sma.Problem(rows, labels, temperature=3.0, variance=variance)
+    for definition in ("derivative", "removal"):
+        found = sma.pruning.select_blocks(problem, keep=1, folds=2, definition=definition)
+        assert found.kept.tolist() == [1] and found.scores.argmax() == 1
+    assert found.heads.tolist() == [[0, -1], [1, -1], [2, -1]]
+    assert found.kept_in_folds.tolist() == [0, 1, 0]
+    order = np.random.default_rng(0).permutation(examples)
+    order, place = order[np.argsort((labels > 0)[order], kind="stable")], np.empty(examples, int)
+    place[order] = np.arange(examples) % 2
+    for accuracy, one in ((found.accuracy, second), (found.accuracy_of_all, whole)):
+        hits = []
+        for fold in (0, 1):
+            known, new = np.flatnonzero(place != fold), np.flatnonzero(place == fold)
+            solved = np.linalg.solve(one[np.ix_(known, known)] + 3.0 * np.eye(len(known)), labels[known])
+            hits.extend(np.sign(one[np.ix_(new, known)] @ solved) == labels[new])
+        assert accuracy.mean == np.mean(hits)
+    with pytest.raises(ValueError, match="wanted infinite width, got a finite one"):
+        sma.pruning.select_blocks(problem.replace(width=10), keep=1)
+    assert found.difference.mean > 2 * found.difference.error
+    with pytest.raises(ValueError, match="wanted a layer with heads, got .* Of blocks take block_kernels"):
+        sma.pruning.head_worth(sma.solve(problem.replace(width=np.inf)))
 
 
 def test_files_keep_gates_and_units_without_values(given, tmp_path):

@@ -1,15 +1,16 @@
 """Networks fitted to some examples, whose heads get scores: along paths, or on tokens at a finite or infinite width."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from statmech_attention import checks
-from statmech_attention.model import AttentionedInputs
+from statmech_attention.model import AttentionedInputs, TokenInputs
 from statmech_attention.pruning.features import fitted_features
-from statmech_attention.pruning.gates import head_kernels, kernel_worth, scale_and_temperature
+from statmech_attention.pruning.gates import block_kernels, head_kernels, kernel_worth, scale_and_temperature
 from statmech_attention.pruning.heads import keep_heads
 from statmech_attention.pruning.worth import head_worth
 from statmech_attention.theory import Problem, Solution, log_evidence, solve, solve_sweep
@@ -104,23 +105,23 @@ def on_tokens(problem: Problem, definition: str) -> Fit:
     return fit
 
 
-def at_infinite_width(problem: Problem, definition: str) -> Fit:
-    """Fits of the kernel of infinite width on tokens, its scale by the evidence; scores are heads' worth to it."""
+def at_infinite_width(problem: Problem, definition: str, blocks: bool = False) -> Fit:
+    """Fits of the kernel of infinite width on tokens, its scale by the evidence, by worth of heads or of blocks."""
     by_removal = checks.choice("definition", definition, WORTHS) == "removal"
     inputs, labels = problem.attentioned, np.asarray(problem.labels)
     whole = kernel_of_tokens(inputs, inputs, problem.variance)
-    heads = head_kernels(inputs, inputs, variance=problem.variance)
+    parts = (block_kernels if blocks else head_kernels)(inputs, inputs, variance=problem.variance)
 
     def fit(train, kept=None) -> Fitted:
         kernel, within = whole, np.ix_(train, train)
         if kept is not None:
-            network = keep_heads(inputs, kept)
+            network = (_keep_blocks if blocks else keep_heads)(inputs, kept)
             kernel = kernel_of_tokens(network, network, problem.variance)
         known, targets = kernel[within], labels[train]
         scale, temperature = scale_and_temperature(known, targets.reshape(len(train), -1), problem.temperature)
 
         def scores():
-            worth = kernel_worth(scale * known, scale * heads[:, *within], targets, temperature=temperature)
+            worth = kernel_worth(scale * known, scale * parts[:, *within], targets, temperature=temperature)
             return worth.losses if by_removal else worth.slopes
 
         def outputs(test):
@@ -130,3 +131,15 @@ def at_infinite_width(problem: Problem, definition: str) -> Fit:
         return Fitted(temperature, scores, outputs)
 
     return fit
+
+
+def _keep_blocks(inputs: TokenInputs, kept) -> TokenInputs:
+    """Inputs of the network in which other blocks than these let tokens pass unchanged."""
+    gated = [place for place, layer in enumerate(inputs.chain.layers) if layer.gates]
+    silent = {gated[number] for number in range(len(gated)) if number not in kept}
+
+    def without(maps):
+        skip = [(np.arange(layer.shape[1]) == 0)[:, None] for layer in maps]
+        return tuple(one * skip[place] if place in silent else one for place, one in enumerate(maps))
+
+    return replace(inputs, groups=tuple(group._replace(maps=without(group.maps)) for group in inputs.groups))

@@ -1,4 +1,4 @@
-r"""What heads and blocks are worth to a network of infinite width, without paths: its kernel is linear in their gates.
+r"""Worth of heads and blocks to a network of infinite width, without paths: its kernel is linear in their gates.
 
 A gate $g$ multiplies a head's term in (K3), $\sigma_l^2 H_l^{-1} \Omega_h G \Omega_h^\top$. So
 $K - \partial K / \partial g$ is the kernel without the head, exactly. One pass down gives $G_{l+1}$, one up
@@ -37,7 +37,7 @@ _NOISE = np.geomspace(1e-4, 1e2, 121)  # T over the kernel's mean
 
 
 class KernelWorth(NamedTuple):
-    r"""What every head is worth to a kernel, counted through the network from the first layer up.
+    r"""Worth of every head to a kernel, counted through the network from the first layer up.
 
     The slope is no removal where a layer has few heads, since the evidence is not linear in $K$.
 
@@ -59,7 +59,7 @@ class KernelWorth(NamedTuple):
 def head_kernels(
     inputs: TokenInputs, others: TokenInputs, *, variance: ArrayLike | Sequence[ArrayLike] = 1.0
 ) -> Float[np.ndarray, "heads examples others"]:
-    r"""$\partial K_{\mu\nu} / \partial g$ of all heads, layer by layer from the first, at infinite width.
+    r"""Derivatives $\partial K_{\mu\nu} / \partial g$ of all heads, layer by layer from the first, at infinite width.
 
     Args:
         inputs, others: from `token_inputs`, of the same chain.
@@ -82,10 +82,11 @@ def head_kernels(
 def block_kernels(
     inputs: TokenInputs, others: TokenInputs, *, variance: ArrayLike | Sequence[ArrayLike] = 1.0
 ) -> Float[np.ndarray, "blocks examples others"]:
-    r"""$\partial K_{\mu\nu} / \partial g$ of all blocks of `Gated` units, from the first layer up, at infinite width.
+    r"""Derivatives $\partial K_{\mu\nu} / \partial g$ of all blocks of `Gated` units, at infinite width.
 
     A gate multiplies $\sigma_l^2 \Gamma \circ G_{l+1}$, so that $K - \partial K / \partial g$ is the kernel without the
-    block, exactly. `kernel_worth` takes them in the place of heads.
+    block, exactly. `kernel_worth` takes them in the place of heads. At a finite width the units of a block move
+    together, and a block has no kernel of its own: there take the difference of `log_evidence` without its layer.
 
     Args:
         inputs, others: from `token_inputs`, of the same chain.
@@ -109,7 +110,7 @@ def unit_slopes(
     variance: ArrayLike | Sequence[ArrayLike] = 1.0,
     temperature: float | None = None,
 ) -> list[Float[np.ndarray, " units"]]:
-    r"""$\partial \ln p(Y) / \partial g$ in a gate of every unit of every block, from the first layer up.
+    r"""Derivatives $\partial \ln p(Y) / \partial g$ in a gate of every unit of every block, from the first layer up.
 
     With $W = \partial \ln p / \partial K$, spread over the tokens,
     $\sigma_l^2 M^{-1}\, g_m^\top (W \circ O_l \circ G_{l+1})\, g_m$. One matrix for all units of a block.
@@ -236,7 +237,7 @@ def _checked_kernels(kernel, heads):
 
 
 def scale_and_temperature(kernel, targets, temperature: float | None) -> tuple[float, float]:
-    """1 and the temperature, if given, or those of the largest evidence; of $s (K + \\tau)$ the best $s$ is known."""
+    """Return 1 and the temperature, if given, or those of the largest evidence, where the best scale is known."""
     if temperature is not None:
         return 1.0, temperature
     sizes, vectors = np.linalg.eigh(kernel)

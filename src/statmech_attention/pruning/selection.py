@@ -1,7 +1,8 @@
-"""Selection of an encoder's heads from its attention matrices and labelled examples alone."""
+"""Selection of an encoder's heads, or blocks, from its attention, gates and labelled examples alone."""
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -100,16 +101,58 @@ def select_heads(
         raise ValueError("problem: wanted attentioned_inputs or token_inputs, got what a projection sees. Give tokens.")
     tokens = isinstance(problem.attentioned, TokenInputs)
     problem = need_problem(problem, *(() if tokens else ("width",)), tokens=tokens)
-    classes, heads = _classes(problem), problem.attentioned.chain.heads
+    heads = problem.attentioned.chain.heads
     keep = checks.whole("keep", keep, most=sum(heads))
-    folds = checks.whole("folds", folds, 2, len(classes) // 2)
     fit = _fit(problem, tokens, components, definition)
+
+    def kept(scores):
+        return _kept(scores, keep, problem.layers, groups)
+
+    return _selected(problem, fit, kept, folds, seed, head_indices(layers=problem.layers))
+
+
+def select_blocks(
+    problem: Problem, *, keep: int, folds: int = 4, seed: int = 0, definition: str = "derivative"
+) -> SelectedHeads:
+    r"""Select the feed-forward blocks that are worth most at infinite width, as `select_heads` does on `token_inputs`.
+
+    A block that is left out has no weights: what enters it leaves it. Scale and, unless it is given, temperature are
+    those of the largest evidence.
+
+    Args:
+        problem: of `token_inputs` with `Gated` layers, without a width. Labels as in `select_heads`.
+        keep: number of blocks to keep.
+        folds, seed: as in `select_heads`.
+        definition: "derivative" in the block's gate, or "removal", the evidence lost without the block.
+
+    Returns:
+        As `select_heads`, for blocks counted from the first layer up; their numbers within a layer are -1.
+
+    Raises:
+        ValueError: no layer with gates, or a finite width, at which nothing is said of blocks.
+    """
+    problem = need_examples(need_problem(problem, tokens=True), "folds")
+    if problem.projected or not isinstance(problem.attentioned, TokenInputs):
+        raise ValueError("problem: wanted token_inputs, whose blocks have gates, got others. Give tokens.")
+    if problem.width is not None and np.isfinite(float(problem.architecture.unit)):
+        raise ValueError("problem: wanted infinite width, got a finite one. Leave the width out.")
+    fit = at_infinite_width(problem, definition, blocks=True)
+    places = [place for place, layer in enumerate(problem.attentioned.chain.layers) if layer.gates]
+    keep = checks.whole("keep", keep, most=len(places))
+    numbers = np.stack([places, np.full(len(places), -1)], axis=1)
+    return _selected(problem, fit, lambda scores: np.argsort(-scores, kind="stable")[:keep], folds, seed, numbers)
+
+
+def _selected(problem: Problem, fit: Fit, chosen: Callable, folds: int, seed: int, numbers) -> SelectedHeads:
+    """Scores on all examples, with the accuracy of what they choose by cross-validation."""
+    classes = _classes(problem)
+    folds = checks.whole("folds", folds, 2, len(classes) // 2)
     place = _folds(classes, folds, np.random.default_rng(checks.whole("seed", seed, 0)))
-    outputs, times = np.zeros((2, *problem.labels.shape)), np.zeros(sum(heads))
+    outputs, times = np.zeros((2, *problem.labels.shape)), np.zeros(len(numbers))
     for fold in range(folds):
         train, test = np.flatnonzero(place != fold), np.flatnonzero(place == fold)
         whole = fit(train)
-        kept = _kept(whole.scores(), keep, problem.layers, groups)
+        kept = chosen(whole.scores())
         outputs[0, test] = fit(train, kept).outputs(test)
         outputs[1, test] = whole.outputs(test)
         times[kept] += 1 / folds
@@ -117,15 +160,16 @@ def select_heads(
     few, every, apart = map(_mean, (*hits, hits[0] - hits[1]))
     whole = fit(np.arange(len(classes)))
     scores = whole.scores()
-    kept = _kept(scores, keep, problem.layers, groups)
+    kept = chosen(scores)
     if not scores.max() > 0:
+        what = "block" if np.all(numbers[:, 1] < 0) else "head"
         warnings.warn(
-            f"No head has a positive worth: the labels are no less likely without any one. The {keep} kept harm least.",
-            stacklevel=2,
+            f"No {what} has a positive worth: the labels are no less likely without any one. The {len(kept)} kept harm "
+            "least.",
+            stacklevel=3,
         )
     scores = scores / (np.abs(scores).max() or 1.0)
     majority = float(np.bincount(classes).max() / len(classes))
-    numbers = head_indices(layers=problem.layers)
     return SelectedHeads(kept, scores, few, every, apart, majority, times, whole.temperature, numbers)
 
 

@@ -1,6 +1,5 @@
 r"""What heads are worth: the evidence of the labels with a head minus that without it, and its slope in a gate.
 
-
 To leave a head out is to set its values to zero, $V^{(l,h)} = 0$, and to change nothing else: the
 paths that are left keep their coefficients. The smaller model is then the larger one at a point of
 its prior, and the evidence lost is, exactly, the ratio of two densities of that point (Dickey
@@ -70,12 +69,15 @@ def head_worth(
         removal: find the evidence lost without each head, too.
 
     Raises:
-        ValueError: layers whose heads share value matrices.
+        ValueError: layers whose heads share value matrices, or no head.
         NotConverged: as `solve`.
     """
     removal = checks.flag("removal", removal)
     problem, tokens = checks.instance("solution", solution, Solution).problem, solution.directions is not None
     chain = problem.attentioned.chain
+    if not sum(chain.heads):
+        remedy = "Of blocks take block_kernels, or the difference of log_evidence without the layer."
+        raise ValueError(f"layers: wanted a layer with heads, got {chain.shorthand}. {remedy}")
     if problem.projected:
         return _of_projection(solution, inputs, removal)
     if inputs is not None:

@@ -166,7 +166,7 @@ def _gates(torch, left, columns: slice, units) -> list:
 
 
 def _linear(torch, block: _Block, calls: list[_Call]) -> bool:
-    """True if $u$ is linear in $h$."""
+    """Tell whether $u$ is linear in $h$."""
     units, left = calls[block.last].entered, calls[block.first].left
     (slopes,) = torch.autograd.grad(units.sum(), left, retain_graph=True)
     return bool((slopes[..., block.columns] - block.gates).abs().max() <= TOLERANCE * block.gates.abs().max())
