@@ -113,21 +113,20 @@ def _of_projection(solution: Solution, inputs, removal: bool, numbers) -> HeadWo
     slopes = np.concatenate([part[some] for part, some in zip(of_seeds, heads, strict=True)])
     if not removal:
         return HeadWorth(slopes, None, (), numbers)
-    losses = []
+    whole, losses = log_evidence(solution), []
     for layer, some in enumerate(heads):
         for seed in range(len(of_seeds[layer]))[some]:
             gates = [np.ones(len(part)) for part in of_seeds]
             gates[layer][seed] = 0.0
-            losses.append(
-                float(log_evidence(solution) - log_evidence(seen_anew(solution, _gated(problem, parts, gates))))
-            )
+            without = seen_anew(solution, _gated(problem, parts, gates))
+            losses.append(float(whole - log_evidence(without)))
     return HeadWorth(slopes, np.array(losses), (), numbers)
 
 
 def _parts(problem: Problem, inputs, removal: bool) -> Any:
     """The tokens that a projection has seen, or pairs of tokens and labels of which a reduced problem is the sum."""
     if problem.count is None:
-        if not isinstance(inputs, TokenInputs):
+        if not isinstance(inputs, TokenInputs) or len(inputs) != len(problem.labels):
             raise ValueError("inputs: wanted the token_inputs that the projection has seen, in the same order.")
         return [(inputs, problem.labels)]
     if isinstance(inputs, TokenInputs) or not isinstance(inputs, Iterable):
@@ -167,10 +166,8 @@ def _beside(values, labels) -> Float[np.ndarray, "rows columns"]:
 def _gated(problem: Problem, parts, gates) -> Problem:
     """The problem of what is seen with gates."""
     network = inputs_of(problem).projection
-    seen = (
-        problem.unchecked(attentioned=network.gated(part, gates), labels=labels, count=None) for part, labels in parts
-    )
-    whole = sum(seen)
+    each = ((network.gated(part, gates), jnp.asarray(labels, float)) for part, labels in parts)
+    whole = sum(problem.unchecked(attentioned=seen, labels=labels, count=None) for seen, labels in each)
     return whole if problem.count is None else whole.reduce()
 
 
