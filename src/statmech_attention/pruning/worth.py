@@ -100,12 +100,13 @@ def _worth(solution: Solution, slopes, without: Iterable[Solution], removal: boo
     if not removal:
         return HeadWorth(slopes, None, (), numbers)
     each = tuple(without)
-    return HeadWorth(slopes, np.array([_lost(solution, smaller) for smaller in each]), each, numbers)
+    return HeadWorth(slopes, _lost(solution, each), each, numbers)
 
 
-def _lost(solution: Solution, smaller: Solution) -> float:
-    """What the log evidence loses."""
-    return float(log_evidence(solution) - log_evidence(smaller))
+def _lost(solution: Solution, without: Iterable[Solution]) -> Float[np.ndarray, " heads"]:
+    """What the log evidence loses without each head."""
+    whole = log_evidence(solution)
+    return np.array([float(whole - log_evidence(smaller)) for smaller in without])
 
 
 def _of_projection(solution: Solution, inputs, removal: bool) -> HeadWorth:
@@ -130,14 +131,14 @@ def _of_projection(solution: Solution, inputs, removal: bool) -> HeadWorth:
 
     places = ((layer, seed) for layer, some in enumerate(heads) for seed in range(len(of_seeds[layer]))[some])
     # Solutions of many texts are large, and not kept.
-    losses = np.array([_lost(solution, without(*place)) for place in places]) if removal else None
+    losses = _lost(solution, (without(*place) for place in places)) if removal else None
     return HeadWorth(slopes, losses, (), head_indices(layers=chain))
 
 
 def _parts(problem: Problem, inputs, removal: bool) -> Any:
     """The tokens that a projection has seen, or pairs of tokens and labels of which a reduced problem is the sum."""
     if problem.count is None:
-        if not isinstance(inputs, TokenInputs):
+        if not isinstance(inputs, TokenInputs) or len(inputs) != len(problem.labels):
             raise ValueError("inputs: wanted the token_inputs that the projection has seen, in the same order.")
         return [(inputs, problem.labels)]
     if isinstance(inputs, TokenInputs) or not isinstance(inputs, Iterable):
@@ -177,9 +178,8 @@ def _beside(values, labels) -> Float[np.ndarray, "rows columns"]:
 def _gated(problem: Problem, parts, gates) -> Problem:
     """The problem of what is seen with gates."""
     network = problem.attentioned.projection
-    seen = (
-        problem.unchecked(attentioned=network.gated(part, gates), labels=labels, count=None) for part, labels in parts
-    )
+    each = ((network.gated(part, gates), jnp.asarray(labels, float)) for part, labels in parts)
+    seen = (problem.unchecked(attentioned=one, labels=labels, count=None) for one, labels in each)
     whole: Problem = functools.reduce(operator.add, seen)
     return whole if problem.count is None else whole.reduce()
 

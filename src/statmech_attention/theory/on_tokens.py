@@ -26,6 +26,7 @@ _FEWEST = 16  # features of every level at first
 _MOST, _SETTLE = 128, 0.02  # what `solve` takes if nothing is asked for
 _NOTHING = 1e-9  # of what labels feel: nothing is left out
 _UNITS = 128  # of a gated block
+_NEAR, _NEARER = 1e-2, 1e-5  # gradients at a point to begin from, and where two minima are told apart
 _LOWER = 1e-6  # of the action, by which another minimum is lower
 
 
@@ -198,8 +199,10 @@ def _first(problem: Problem, features: Features, options: tuple[float, int], nar
     action = _action(problem, features)
     narrower = replace(action, weight=NARROWER * action.weight)
     prior = jnp.zeros(action.levels.coordinates)
-    beyond = minimise(narrower, prior, *options, "gradients").minimum.point
-    ends = [minimise(action, point, *options, "gradients").minimum for point in (prior, beyond)]
+    tolerance, max_steps = options
+    beyond = minimise(narrower, prior, max(tolerance, _NEAR), max_steps, "gradients").minimum.point
+    near = max(tolerance, _NEARER), max_steps
+    ends = [minimise(action, point, *near, "gradients").minimum for point in (prior, beyond)]
     lower = float(ends[0].value - ends[1].value)
     lower = lower if abs(lower) > _LOWER * (1 + abs(float(ends[0].value))) else 0.0
     return [ends[narrow].point], lower, int(ends[0].steps + ends[1].steps)

@@ -195,7 +195,8 @@ def projection(
     Args:
         inputs: from `token_inputs`.
         components: $M$; time grows with its square. With 64, 99.7 % of the trace was kept on sentences of an encoder
-            at infinite width, and two thirds with sharp random attention. Predictions moved by 2 and 4 %.
+            at infinite width, and two thirds with sharp random attention. Predictions moved by 2 and 4 %. With its
+            blocks of 1536 units and 32 components 97.6 % was kept, and predictions moved by 10 %.
         variance: $\sigma^2$, or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$, as in `Problem`.
     """
     checks.instance("inputs", inputs, TokenInputs)
