@@ -110,7 +110,6 @@ CALLS: dict = {
     sampling.predictors: {"problem": NARROW, "draws": DRAWN},
     sampling.prediction: {"draws": DRAWN},
     sampling.SamplerSettings: {"draws": 4, "chains": 2, "warmup": 0, "thinning": 1, "method": "auto"},
-    training.train_weights: {"problem": NARROW, "key": KEY, "steps": 2},
     training.learn_attention: {
         "problem_of": lambda theta: PROBLEM,
         "theta": {"q": np.zeros(3)},
