@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.checks import Key
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model import AttentionedInputs, attention_from_products, attentioned_inputs
 
@@ -96,7 +95,7 @@ class HiddenMarkov:
         """$N_0$, entries of a token with its position."""
         return self.token_size + self.tokens
 
-    def sample(self, examples: int, *, key: Key) -> HiddenMarkovSample:
+    def sample(self, examples: int, *, key: checks.Key) -> HiddenMarkovSample:
         """Draw examples, half of each class (of an odd number one more is slow), in random order."""
         key, examples = checks.key("key", key), checks.whole("examples", examples)
         noise, fast, places = _chains(key, np.array([self.slow, self.fast], float), examples, self.length)
@@ -108,7 +107,7 @@ class HiddenMarkov:
         examples: int = 100,
         test_examples: int = 1000,
         *,
-        key: Key,
+        key: checks.Key,
         products: Sequence[np.ndarray | Array] | None = None,
         readout: str | int = "last",
     ) -> HiddenMarkovTrial:
@@ -126,7 +125,7 @@ class HiddenMarkov:
         seen, seen_test = (attentioned_inputs(data.inputs, attention, readout=readout) for data in (train, test))
         return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
 
-    def heads(self, *, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
+    def heads(self, *, key: checks.Key) -> tuple[Float[Array, "_heads features features"], ...]:
         """Draw two layers: the head for unchanged states and a random head; the uniform head and a random head.
 
         Returns:
@@ -154,7 +153,7 @@ class HiddenMarkov:
         """Return a head of layer 2: attend all tokens alike."""
         return self._product(np.zeros((self.token_size,) * 2), np.ones((self.tokens,) * 2))
 
-    def random_head(self, *, key: Key) -> Float[Array, "features features"]:
+    def random_head(self, *, key: checks.Key) -> Float[Array, "features features"]:
         """Draw a head of Gaussian entries, each block scaled so that its logits are of order one."""
         scale = np.repeat([self.token_size**-0.5, 1.0], [self.token_size, self.tokens])
         entries = jax.random.normal(checks.key("key", key), (scale.size**2,)).reshape(scale.size, -1)

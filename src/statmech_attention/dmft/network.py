@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int8
 
 from statmech_attention import checks
-from statmech_attention.checks import Key
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.mean_field import Overlaps, names_kept
 from statmech_attention.dmft.model import Dynamics, laws_of, need_dynamics
@@ -37,7 +36,7 @@ class Simulation(NamedTuple):
 def simulate(
     model: Dynamics,
     *,
-    key: Key,
+    key: checks.Key,
     steps: int,
     replicas: int = 1,
     window: Window | None = None,

@@ -12,7 +12,6 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Narrow, mixed, root, seeds_from
 from statmech_attention.layers.kinds import Heads
@@ -41,7 +40,7 @@ class Weights(NamedTuple):
 
 def sample_weights(
     *,
-    key: Key,
+    key: checks.Key,
     width: ArrayLike | Sequence[ArrayLike],
     variance: ArrayLike | Sequence[ArrayLike] = 1.0,
     layers: Layers,

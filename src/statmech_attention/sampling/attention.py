@@ -19,7 +19,6 @@ import xarray as xr
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.checks import Key
 from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._chains import SamplerSettings, nuts, run, with_warmup
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
@@ -38,7 +37,7 @@ def attention_posterior(
     theta: Mapping[str, Float[Array, "chains *shape"]],
     *,
     log_prior: Callable[[Any], Any],
-    key: Key,
+    key: checks.Key,
     test_of: Callable[[Any], Any] | None = None,
     settings: SamplerSettings = SamplerSettings(),  # noqa: B008
 ) -> xr.Dataset:

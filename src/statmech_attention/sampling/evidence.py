@@ -19,7 +19,6 @@ from scipy.stats import chi2, qmc
 from threadpoolctl import threadpool_limits
 
 from statmech_attention import checks
-from statmech_attention.checks import Key
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.model import AttentionedInputs, TokenInputs
 from statmech_attention.sampling._annealing import annealed
@@ -73,7 +72,7 @@ class Importance(NamedTuple):
 def importance(
     problem: Problem,
     *,
-    key: Key,
+    key: checks.Key,
     points: int = 512,
     test: AttentionedInputs | TokenInputs | ArrayLike | None = None,
     directions: int | None = None,

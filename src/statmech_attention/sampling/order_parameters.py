@@ -10,8 +10,8 @@ numbers, as many as effective weights, and on a ladder from the prior to the pos
 """
 
 import math
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,7 +19,6 @@ import xarray as xr
 from jax.typing import ArrayLike
 
 from statmech_attention import checks
-from statmech_attention.checks import Key
 from statmech_attention.model import AttentionedInputs, TokenInputs
 from statmech_attention.sampling._bartlett import bartlett, normal_count, order_parameters_of_normals
 from statmech_attention.sampling._chains import SamplerSettings, checked, run, whole_widths, with_warmup
@@ -30,8 +29,8 @@ from statmech_attention.sampling._outputs import outputs
 from statmech_attention.sampling._tempering import tempering
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory import Problem
-from statmech_attention.theory.descent.energies import PairEnergy
 from statmech_attention.theory.descent.landscape import Action
+from statmech_attention.theory.levels.paths import PathLevels
 from statmech_attention.theory.levels.paths import order_parameters as order_parameters_at
 from statmech_attention.theory.outputs import by_output, cross_kernels, outputs_at
 from statmech_attention.theory.prepared import all_pairs
@@ -41,7 +40,7 @@ from statmech_attention.theory.saddle_point import no_directions
 def posterior(
     problem: Problem,
     *,
-    key: Key,
+    key: checks.Key,
     test: AttentionedInputs | TokenInputs | ArrayLike | None = None,
     directions: int | None = None,
     settle: float | None = None,
@@ -79,54 +78,46 @@ def posterior(
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024),
     equation (11).
     """
-    record: Callable
     problem, test = checked(problem, test, key, tokens=True)
-    settings, tokens = with_warmup(settings, 300), not problem.along_paths
-    if tokens:
-        lowest, density, gaussians = density_on_tokens(problem, directions, settle)
-        record = partial(_record_on_tokens, outputs=outputs_at(lowest, test))
-    else:
+    settings, name, given = with_warmup(settings, 300), "order parameters", None
+    if problem.along_paths:
         no_directions(directions=directions, settle=settle)
-        density, record = posterior_density(problem, bartlett(problem.architecture)), _record
+        density = posterior_density(problem, bartlett(problem.architecture))
         gaussians = gaussians_at_modes(problem, density)
+    else:
+        lowest, density, gaussians = density_on_tokens(problem, directions, settle)
+        name, given = "order parameters on tokens", outputs_at(lowest, test)
     gaussian, modes = jax.tree.map(lambda leaf: leaf[0], gaussians), len(gaussians.mode)
     ends = np.linalg.solve(gaussian.root, (gaussians.mode - gaussian.mode).T).T
     starts = ends[np.arange(settings.chains) % modes]
-    draws = run(hamiltonian(_whitened, record), ((density.action, gaussian), settings.warmup), starts, key, settings)
-    if tokens:
-        for name in ("output", "output_variance") if test is not None else ():
-            draws[name] = by_output(draws[name], problem.attentioned)
-        numbers = problem.architecture, problem.temperature, settings.warn
-        return dataset(draws, "order parameters on tokens", *numbers, modes=modes)
-    return _dataset(draws, "order parameters", density.action.energy, problem, test, settings, modes=modes)
+    data = (density.action, gaussian, given), settings.warmup
+    draws = run(hamiltonian(_whitened, _record), data, starts, key, settings)
+    return _dataset(draws, name, density.action.energy, problem, test, settings, modes=modes)
 
 
-def _dataset(
-    draws: dict, sampler: str, energy: PairEnergy, problem: Problem, test, settings: SamplerSettings, **about
-) -> xr.Dataset:
+def _dataset(draws: dict, sampler: str, energy, problem: Problem, test, settings: SamplerSettings, **about):
     """The draws, and where there are test inputs mean and variance of the output given each of them."""
-    if test is not None:
-        overlaps, kernels = draws["order_parameter"], cross_kernels(problem.attentioned, test, problem.variance)
+    named, inputs = ("output", "output_variance"), problem.attentioned
+    if test is not None and "output" not in draws:  # along paths
+        overlaps, kernels = draws["order_parameter"], cross_kernels(inputs, test, problem.variance)
         given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), energy, kernels)
-        given = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
-        draws["output"], draws["output_variance"] = (by_output(values, problem.attentioned) for values in given)
+        each = zip(named, given, strict=True)
+        draws |= {name: np.asarray(values).reshape(*overlaps.shape[:2], -1) for name, values in each}
+    draws |= {name: by_output(draws[name], inputs) for name in named if name in draws}
     return dataset(draws, sampler, problem.architecture, problem.temperature, settings.warn, **about)
 
 
-def _whitened(position, data: tuple[Action, Laplace]):
-    action, gaussian = data
+def _whitened(position, data: tuple[Action, Laplace, Any]):
+    action, gaussian, _ = data
     return action.potential(gaussian.mode + gaussian.root @ position)
 
 
-def _record(position, data: tuple[Action, Laplace]) -> dict:
-    action, gaussian = data
-    overlaps = order_parameters_at(gaussian.mode + gaussian.root @ position, action.levels)
-    return named_overlaps(overlaps, action.levels.chain.stages)
-
-
-def _record_on_tokens(position, data: tuple[Action, Laplace], outputs) -> dict:
-    action, gaussian = data
+def _record(position, data: tuple[Action, Laplace, Any]) -> dict:
+    """Order parameters along paths; on tokens the kernel, and what `outputs` give."""
+    action, gaussian, outputs = data
     point = gaussian.mode + gaussian.root @ position
+    if isinstance(action.levels, PathLevels):
+        return named_overlaps(order_parameters_at(point, action.levels), action.levels.chain.stages)
     recorded = {"kernel": action.energy.kernel(action.overlap(point))}
     if outputs is None:
         return recorded
@@ -140,7 +131,7 @@ _TURN = 0.5 * math.pi  # of a trajectory: under the prior it forgets where it wa
 def tempered_posterior(
     problem: Problem,
     *,
-    key: Key,
+    key: checks.Key,
     rungs: int = 8,
     test: AttentionedInputs | ArrayLike | None = None,
     settings: SamplerSettings = SamplerSettings(),  # noqa: B008

@@ -14,7 +14,6 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.checks import Key
 from statmech_attention.layers import Chain, Narrow
 from statmech_attention.model import AttentionedInputs, Weights, forward_paths, sample_weights, weights_order_parameters
 from statmech_attention.model.network import path_vectors, scaled
@@ -41,7 +40,7 @@ class WeightPosterior(NamedTuple):
 def weights_posterior(
     problem: Problem,
     *,
-    key: Key,
+    key: checks.Key,
     test: AttentionedInputs | ArrayLike | None = None,
     keep_weights: bool = False,
     settings: SamplerSettings = SamplerSettings(),  # noqa: B008
