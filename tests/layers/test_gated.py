@@ -132,8 +132,12 @@ def slice_sampler(log_likelihood, size: int, sweeps: int, rng):
     return np.array(kept[sweeps // 10 :])
 
 
-def test_units_move_as_in_the_posterior():
-    """One block of infinite width: given the overlaps of units and readout all is Gaussian, and they are sampled."""
+@pytest.mark.parametrize("skip", [1, 0])
+def test_units_move_as_in_the_posterior(skip):
+    """One block of infinite width: given the overlaps of units and readout all is Gaussian, and they are sampled.
+
+    Without a skip units are heads of value dimension one, whose attention is diagonal.
+    """
     rng = np.random.default_rng(5)
     units, features, examples, tests, noise = 16, 6, 32, 100, 0.05
     x = rng.normal(size=(examples + tests, 1, features))
@@ -141,7 +145,7 @@ def test_units_move_as_in_the_posterior():
     linear = x[:, 0] @ x[:, 0].T / features
 
     def kernel(squares):
-        return linear * (1 + (gates[:, 0] * squares) @ gates[:, 0].T / units)
+        return linear * (skip + (gates[:, 0] * squares) @ gates[:, 0].T / units)
 
     true = rng.normal(size=units) ** 2
     outputs = np.linalg.cholesky(kernel(true) + 1e-9 * np.eye(len(x))) @ rng.normal(size=len(x))
@@ -162,7 +166,11 @@ def test_units_move_as_in_the_posterior():
     exact = np.mean(means, axis=0)
     problems = {}
     for values in (1, None):
-        inputs = sma.token_inputs(x, (), layers=[sma.Gated(units, values=values)], gates=[gates])
+        if skip:
+            inputs = sma.token_inputs(x, (), layers=[sma.Gated(units, values=values)], gates=[gates])
+        else:
+            layers, maps = [sma.Heads(units, values=values)], gates[:, 0, :, None, None]
+            inputs = sma.token_inputs(x, [maps], layers=layers)
         problem = sma.Problem(inputs.take(range(examples)), labels, width=np.inf, temperature=noise)
         problems[values] = sma.solve(problem), inputs.take(range(examples, examples + tests))
     away = {

@@ -1,5 +1,7 @@
 """(K3) in compiled blocks of pairs, against the same without blocks; of mixed lengths, skips and gated units."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,17 @@ def test_single_precision_is_that_of_rounding(two):
         exact = sma.kernel(some, other, variance=VARIANCE)
         rough = sma.kernel(some, other, variance=VARIANCE, single=True)
         assert 0 < np.abs(rough - exact).max() < 3e-6 * np.abs(exact).max()
+
+
+def test_overlaps_of_gates_in_single_precision_are_computed_in_it(two):
+    some, _ = two
+    halved = [(group.maps[0], group.maps[1].astype(np.float32), group.maps[2]) for group in some.groups]
+    groups = tuple(group._replace(maps=maps) for group, maps in zip(some.groups, halved, strict=True))
+    single = replace(some, groups=groups)
+    kinds = [one.dtype for one in next(in_blocks.padded_blocks(single, 4)).cast(np.float64).maps]
+    assert kinds == [np.float64, np.float32, np.float64]
+    rough, exact = (in_blocks.kernel_in_blocks(one, one, VARIANCE) for one in (single, some))
+    assert 0 < np.abs(rough - exact).max() < 1e-6 * np.abs(exact).max()
 
 
 def test_large_kernels_are_compiled(two, monkeypatch):
