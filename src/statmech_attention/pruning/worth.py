@@ -81,9 +81,9 @@ def head_worth(
     if inputs is not None:
         raise ValueError("inputs: wanted only where a projection has been solved. Leave it out.")
     if tokens and not solution.directions.count:
-        inputs = inputs_of(problem)
-        plain = kernel_of_tokens(inputs, inputs, problem.variance)
-        heads = head_kernels(inputs, inputs, variance=problem.variance)
+        rows = inputs_of(problem)
+        plain = kernel_of_tokens(rows, rows, problem.variance)
+        heads = head_kernels(rows, rows, variance=problem.variance)
         found = kernel_worth(plain, heads, problem.labels, temperature=problem.temperature)
         return HeadWorth(found.slopes, found.losses if removal else None, (), numbers)
     slopes = solution.slopes()
@@ -167,7 +167,7 @@ def _gated(problem: Problem, parts, gates) -> Problem:
     """The problem of what is seen with gates."""
     network = inputs_of(problem).projection
     each = ((network.gated(part, gates), jnp.asarray(labels, float)) for part, labels in parts)
-    whole = sum(problem.unchecked(attentioned=seen, labels=labels, count=None) for seen, labels in each)
+    whole: Any = sum(problem.unchecked(attentioned=seen, labels=labels, count=None) for seen, labels in each)
     return whole if problem.count is None else whole.reduce()
 
 
