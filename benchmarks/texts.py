@@ -19,10 +19,9 @@ def measure(texts: int, components: int, single: bool) -> list[dict]:
     problem = sma.Problem(seen, topics, width=30, temperature=0.3, variance=variance).reduce()
     first, solution = timed(lambda: sma.solve(problem, settle=0.03, throw=False))
     rows.append({"what": "solve", "texts": texts, "seconds": first, "directions": solution.directions.count})
-    if problem.count is None:
-        worth, _ = timed(lambda: sma.pruning.head_worth(solution, inputs=inputs, removal=False).slopes)
-        rows.append({"what": "worth of heads", "texts": texts, "seconds": worth})
-    return rows
+    parts = inputs if problem.count is None else [(inputs, topics)]
+    worth, _ = timed(lambda: sma.pruning.head_worth(solution, inputs=parts, removal=False).slopes)
+    return [*rows, {"what": "worth of heads", "texts": texts, "seconds": worth}]
 
 
 def made(texts: int):

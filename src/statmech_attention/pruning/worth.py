@@ -7,8 +7,6 @@ its prior, and the evidence lost is, exactly, the ratio of two densities of that
 is negative where the labels are likelier without the head.
 """
 
-import functools
-import operator
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -179,8 +177,7 @@ def _gated(problem: Problem, parts, gates) -> Problem:
     """The problem of what is seen with gates."""
     network = problem.attentioned.projection
     each = ((network.gated(part, gates), jnp.asarray(labels, float)) for part, labels in parts)
-    seen = (problem.unchecked(attentioned=one, labels=labels, count=None) for one, labels in each)
-    whole: Problem = functools.reduce(operator.add, seen)
+    whole: Any = sum(problem.unchecked(attentioned=seen, labels=labels, count=None) for seen, labels in each)
     return whole if problem.count is None else whole.reduce()
 
 
