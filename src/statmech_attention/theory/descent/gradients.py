@@ -17,6 +17,7 @@ _GRADIENTS = 5  # for each of Newton's steps that are allowed
 _ATTEMPTS = 4  # from the lowest point so far
 _SHORTER = 0.1
 _CLOSE = 1e-2  # gradient from which Newton's steps lead to the minimum
+_STILL = 1e-14  # of the action, by which a step lowers it that is no longer seen
 _POLISH = 5
 _PRODUCTS = 100
 
@@ -77,7 +78,7 @@ def _run(track: _Track, length: float, tolerance: float) -> bool:
     """L-BFGS from the lowest point so far, with a first step of this length; true if it went too far."""
     from scipy.optimize import minimize
 
-    units, too_far = length * track.units, False
+    units, too_far, last = length * track.units, False, np.inf
 
     def value(scaled):
         nonlocal too_far
@@ -89,8 +90,11 @@ def _run(track: _Track, length: float, tolerance: float) -> bool:
         return height, gradient * units
 
     def stop(_):
-        if track.norm <= tolerance:
+        nonlocal last
+        still = last - track.value <= _STILL * (1 + abs(track.value))  # rounding hides further descent
+        if track.norm <= tolerance or still and track.norm < _CLOSE:
             raise StopIteration
+        last = track.value
 
     left = max(1, track.left)
     options = {"maxcor": _MEMORY, "maxiter": left, "maxfun": left, "ftol": 0.0, "gtol": 0.0}
