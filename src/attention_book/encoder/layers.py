@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 
@@ -107,7 +108,7 @@ def _layer(encoder, weights, head_gates, hidden, mask):
     return hidden, attention, jnp.stack([before, after], axis=1), middle
 
 
-def unit_gates(inner: Affine, middle: Float[Array, "*batch width"]) -> Float[Array, "*batch units"]:
+def unit_gates(inner: Affine, middle: Float[Array | np.ndarray, "*batch width"]) -> Float[Array, "*batch units"]:
     r"""Gates $\Phi(u)$ of a block's units, from what enters it."""
     return jax.scipy.stats.norm.cdf(middle @ inner.weight.T + inner.bias)
 
