@@ -57,12 +57,13 @@ def solved_on_tokens(
     warn_of_labels(problem, problem.variance[0] * problem.variance[-1] * float(np.trace(ranked.kernel)))
     last: Any = None
     lower, spent, near = 0.0, 0, (max(tolerance, _NEARER), max_steps)
-    for count in _counts(ranked, most, known):
+    for count in (counts := _counts(ranked, most, known)):
         features = ranked.first(count, problem.attentioned)
         points = [_carried(one, ranked, features) for one in (last, known) if one is not None]
         if not points:
             points, lower, spent = _first(problem, features, near, narrow)
-        solution = _lowest(problem, Directions(ranked, features, count, np.inf, False, lower), points, near)
+        directions = Directions(ranked, features, count, np.inf, False, lower)
+        solution = _lowest(problem, directions, points, options if count == counts[-1] else near)
         whole = count >= ranked.most and ranked.left_out(count) <= _NOTHING * ranked.total
         change = 0.0 if whole else np.inf if last is None else _change(last, solution)
         known_change = replace(solution.directions, change=change, settled=change <= settle)
