@@ -26,7 +26,7 @@ _FEWEST = 16  # features of every level at first
 _MOST, _SETTLE = 128, 0.02  # what `solve` takes if nothing is asked for
 _NOTHING = 1e-9  # of what labels feel: nothing is left out
 _UNITS = 128  # of a gated block
-_NEAR, _NEARER = 1e-2, 1e-5  # gradients of a first point of a descent, and where minima are compared
+_NEAR, _NEARER = 1e-2, 1e-5  # gradients at a point to begin from, and where two minima are told apart
 _LOWER = 1e-6  # of the action, by which another minimum is lower
 
 
@@ -56,14 +56,13 @@ def solved_on_tokens(
     ranked = _ranked(problem, most, known)
     warn_of_labels(problem, problem.variance[0] * problem.variance[-1] * float(np.trace(ranked.kernel)))
     last: Any = None
-    lower, spent, near = 0.0, 0, (max(tolerance, _NEARER), max_steps)
-    for count in (counts := _counts(ranked, most, known)):
+    lower, spent = 0.0, 0
+    for count in _counts(ranked, most, known):
         features = ranked.first(count, problem.attentioned)
         points = [_carried(one, ranked, features) for one in (last, known) if one is not None]
         if not points:
-            points, lower, spent = _first(problem, features, near, narrow)
-        directions = Directions(ranked, features, count, np.inf, False, lower)
-        solution = _lowest(problem, directions, points, options if count == counts[-1] else near)
+            points, lower, spent = _first(problem, features, options, narrow)
+        solution = _lowest(problem, Directions(ranked, features, count, np.inf, False, lower), points, options)
         whole = count >= ranked.most and ranked.left_out(count) <= _NOTHING * ranked.total
         change = 0.0 if whole else np.inf if last is None else _change(last, solution)
         known_change = replace(solution.directions, change=change, settled=change <= settle)
@@ -72,8 +71,7 @@ def solved_on_tokens(
         spent = last.steps
         if whole or last.settled:
             break
-    found = _lowest(problem, last.directions, [last.point], options)
-    return replace(found, steps=found.steps + spent, start=last.start)
+    return last
 
 
 def _through_projection(problem: Problem, start, **known) -> Solution:
@@ -201,8 +199,10 @@ def _first(problem: Problem, features: Features, options: tuple[float, int], nar
     action = _action(problem, features)
     narrower = replace(action, weight=NARROWER * action.weight)
     prior = jnp.zeros(action.levels.coordinates)
-    beyond = minimise(narrower, prior, max(_NEAR, options[0]), options[1], "gradients").minimum.point
-    ends = [minimise(action, point, *options, "gradients").minimum for point in (prior, beyond)]
+    tolerance, max_steps = options
+    beyond = minimise(narrower, prior, max(tolerance, _NEAR), max_steps, "gradients").minimum.point
+    near = max(tolerance, _NEARER), max_steps
+    ends = [minimise(action, point, *near, "gradients").minimum for point in (prior, beyond)]
     lower = float(ends[0].value - ends[1].value)
     lower = lower if abs(lower) > _LOWER * (1 + abs(float(ends[0].value))) else 0.0
     return [ends[narrow].point], lower, int(ends[0].steps + ends[1].steps)
