@@ -274,7 +274,8 @@ def test_blocks_are_selected_by_their_worth_and_left_out_without_weights():
     rows, whole = kernel(gates)
     problem = sma.Problem(rows, labels, temperature=3.0, variance=variance)
     for definition in ("derivative", "removal"):
-        found = sma.pruning.select_blocks(problem, keep=1, folds=2, definition=definition)
+        with pytest.warns(UserWarning, match="No block has a positive worth"):
+            found = sma.pruning.select_blocks(problem, keep=1, folds=2, definition=definition)
         assert found.kept.tolist() == [1] and found.scores.argmax() == 1
     assert found.heads.tolist() == [[0, -1], [1, -1], [2, -1]]
     assert found.kept_in_folds.tolist() == [0, 1, 0]

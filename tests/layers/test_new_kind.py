@@ -107,7 +107,7 @@ def test_heads_that_share_their_values_are_one_head_with_the_sum_of_their_attent
     np.testing.assert_allclose(shared.predict(values[6:]).mean, single.predict(one_head[6:]).mean, rtol=1e-7)
     assert float(shared.action) == pytest.approx(float(single.action), rel=1e-9)
     shared, single = (coordinates.full_rank(Architecture.of(heads, 12)) for heads in ((SharedValues(2),), (1,)))
-    assert shared.counts == single.counts
+    assert shared.coordinates == single.coordinates and shared.shapes == single.shapes
 
 
 def test_gains_are_those_of_the_attention():

@@ -60,7 +60,7 @@ def test_what_has_no_correction_is_refused():
         sma.criterion(sma.solve(problem.replace(width=np.inf)), x)
     with pytest.raises(ValueError, match="solution: wanted a single solution, got a batch"):
         sma.criterion(sma.solve_sweep(problem, widths=[4.0], temperatures=[0.1]), x)
-    with pytest.raises(ValueError, match="solution: wanted a Solution, got a Problem"):
+    with pytest.raises(ValueError, match="solution: wanted Solution, got Problem. Take sma.solve"):
         sma.criterion(problem, x)
 
 
