@@ -5,9 +5,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+
+_Arguments = ParamSpec("_Arguments")
+_Returned = TypeVar("_Returned")
 
 
 def inner_model(torch, model) -> Any:
@@ -38,11 +41,11 @@ def eager(model) -> Iterator[None]:
         yield
 
 
-def with_gradients(function: Callable) -> Callable:
+def with_gradients(function: Callable[_Arguments, _Returned]) -> Callable[_Arguments, _Returned]:
     """A function that finds gradients also where it is called under `no_grad` or `inference_mode`."""
 
     @wraps(function)
-    def tracked(*arguments, **named):
+    def tracked(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Returned:
         torch = loaded()
         if torch is None:
             return function(*arguments, **named)
