@@ -47,7 +47,7 @@ def arrays_of_projected(inputs: ProjectedInputs) -> dict[str, np.ndarray]:
 
 
 def projected_of_arrays(arrays: dict[str, np.ndarray], chain: Chain) -> ProjectedInputs:
-    """What is seen with these arrays."""
+    """Inputs of a projected network from these arrays."""
     blocks = tuple(arrays[f"blocks_{place}"] for place in range(len(chain.layers)))
     variance, lost = (tuple(arrays[name].tolist()) for name in ("known_variance", "lost"))
     network = Projection(chain, variance, blocks, lost, int(arrays["components"]), arrays[SEEN].shape[1])

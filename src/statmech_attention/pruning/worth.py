@@ -88,21 +88,13 @@ def head_worth(
         return HeadWorth(found.slopes, found.losses if removal else None, (), head_indices(layers=chain))
     if tokens:
         need_value_matrices(chain.layers)
-    without = (_without(solution, head) for head in range(sum(chain.heads)))
-    return _worth(solution, solution.slopes()["gates"], without, removal)
-
-
-def _worth(solution: Solution, slopes, without: Iterable[Solution], removal: bool) -> HeadWorth:
-    """Slopes, and with `removal` what is lost without each head."""
-    numbers = head_indices(layers=solution.problem.layers)
-    if not removal:
-        return HeadWorth(slopes, None, (), numbers)
-    each = tuple(without)
-    return HeadWorth(slopes, _lost(solution, each), each, numbers)
+    slopes = solution.slopes()["gates"]
+    without = tuple(_without(solution, head) for head in range(len(slopes))) if removal else ()
+    return HeadWorth(slopes, _lost(solution, without) if removal else None, without, head_indices(layers=chain))
 
 
 def _lost(solution: Solution, without: Iterable[Solution]) -> Float[np.ndarray, " heads"]:
-    """What the log evidence loses without each head."""
+    """Log evidence lost without each head."""
     whole = log_evidence(solution)
     return np.array([float(whole - log_evidence(smaller)) for smaller in without])
 

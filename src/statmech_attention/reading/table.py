@@ -25,7 +25,7 @@ def _texts(texts) -> list[str]:
 
 @dataclass(frozen=True)
 class HeadReport:
-    """What the heads of a model are worth to labels, in nats; printed, it is a table, with a line where none helps.
+    """Worth of a model's heads to labels, in nats; printed, it is a table, with a line where none helps.
 
     Attributes:
         heads: layer and number of each head, both from 0.

@@ -211,7 +211,7 @@ def _proposed_points(
 
 
 def _observed(point, action: Action, outputs) -> dict:
-    """What is averaged over points."""
+    """Quantities that are averaged over points."""
     observed = {"order_parameter": action.overlap(point)} if isinstance(action.levels, PathLevels) else {}
     return observed if outputs is None else observed | {"output": outputs(point, action).mean}
 

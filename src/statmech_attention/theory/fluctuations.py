@@ -28,7 +28,7 @@ _AT_ONCE = 2**18  # entries of the matrices of a block of pairs; large ones are 
 
 
 class Layer(NamedTuple):
-    """What a layer does between rows; its variance, and sizes."""
+    """Maps of a layer between rows, its variance, and sizes."""
 
     kept: Any  # B_s of the kept seeds, (examples, seeds, below, above)
     fresh: Any  # B_s of the other seeds

@@ -137,7 +137,7 @@ def infinite_width(rows: TokenInputs, others: TokenInputs, variances, see: Calla
 def bias_kernel(
     inputs: TokenInputs, others: TokenInputs, *, variance: ArrayLike | Sequence[ArrayLike] = 1.0
 ) -> Float[np.ndarray, "examples others"]:
-    r"""What biases of unit variance add to $K$; times $\sigma_b^2$ for those of another one.
+    r"""Kernel of biases of unit variance, which they add to $K$; times $\sigma_b^2$ for those of another one.
 
     A bias is the same at all tokens. With $C_l$ the part of (K3) that passes the values of layer $l$,
 

@@ -42,7 +42,7 @@ class Levels(ABC):
 
     @abstractmethod
     def overlap(self, free: Float[Array, " coordinates"]) -> Any:
-        """What an energy sees of the free entries $F$."""
+        """The part of the free entries $F$ that an energy sees."""
 
     def order_parameters(self, free: Float[Array, " coordinates"]) -> tuple[Float[Array, "..."], ...]:
         """$(U^{(1)}, .., U^{(L+1)})$ of the free entries along paths, none where there are no paths."""

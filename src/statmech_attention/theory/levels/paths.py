@@ -55,7 +55,7 @@ class Triangles(NamedTuple):
 
     @property
     def free(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where each is free, in a point's order: places on the diagonal; rows and columns of those below it."""
+        """Free places of each, in a point's order: those on the diagonal; rows and columns of those below it."""
         rows, columns = np.tril_indices(self.size, -1, self.rank)
         free = rows >= self.kept
         return np.arange(self.kept, self.rank), rows[free], columns[free]
