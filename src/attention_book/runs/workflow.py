@@ -15,7 +15,8 @@ import xarray as xr
 ROOT = Path(__file__).resolve().parents[3]
 RUNS = ROOT / "book" / "runs"
 _NOT_COMPARED = {"seconds", "steps", "gradient_norm"}  # of a clock, and of the way to a minimum
-_ENTRIES = {"record", "run", "for", "with", "pieces", "verify", "tolerance", "quick", "needs"}
+_ENTRIES = {"record", "run", "for", "with", "pieces", "verify", "tolerance", "drawn", "quick", "needs"}
+MOST_ERRORS = 5.0  # between two means of Markov chains
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ class Record:
     pieces: Mapping[str, list] = field(default_factory=dict)  # parameters of which each value has a run of its own
     verify: Mapping[str, Any] = field(default_factory=dict)  # parameters of the part that is computed again
     tolerance: float = 1e-6  # of a number computed again, relative to the largest of its variable
+    drawn: Mapping[str, str | None] = field(
+        default_factory=dict
+    )  # what chains gave, and the names of its standard errors
     quick: bool = False  # part of `make verify QUICK=1`
     needs: str = ""  # what has to be installed, in words
 
@@ -71,7 +75,10 @@ def _expanded(line: Mapping[str, Any], folder: Path) -> Iterator[Record]:
     """A record for each value in the lists of `for`."""
     if unknown := set(line) - _ENTRIES or {"record", "run"} - set(line):
         raise ValueError(f"runs: wanted record, run and perhaps {', '.join(sorted(_ENTRIES))}, got {sorted(unknown)}.")
-    each, kept = line.get("for", {}), {name: line[name] for name in ("pieces", "quick", "needs") if name in line}
+    each, kept = (
+        line.get("for", {}),
+        {name: line[name] for name in ("pieces", "drawn", "quick", "needs") if name in line},
+    )
     for values in itertools.product(*each.values()):
         own = {**line.get("with", {}), **dict(zip(each, values, strict=True))}
         own = {name: _file(value, own, folder) for name, value in own.items()}
@@ -86,8 +93,8 @@ def _file(value: Any, own: Mapping[str, Any], folder: Path) -> Any:
     return str(folder / value.format(**own)) if isinstance(value, str) and value.endswith(".nc") else value
 
 
-def recompute(record: Record) -> float:
-    """Compute part of a record again; return the largest difference, relative to the largest number of a variable."""
+def recompute(record: Record) -> tuple[float, float]:
+    """Compute part of a record again; return its `largest_difference`, and of drawn numbers the `errors_apart`."""
     import jupytext
 
     from attention_book.runs import results
@@ -101,22 +108,34 @@ def recompute(record: Record) -> float:
         path, source = Path(folder) / "again.nc", RUNS / f"{record.run}.md"
         given = {**asked, "output": str(path)}
         execute(jupytext.read(source), source, given, path.with_suffix(".ipynb"), progress=False)
-        return largest_difference(results.load(path), recorded)
+        again = results.load(path)
+    return largest_difference(again.drop_vars(record.drawn), recorded), errors_apart(again, recorded, record.drawn)
 
 
 def largest_difference(again: xr.Dataset, recorded: xr.Dataset) -> float:
     """The largest `difference` of the variables that both have, where both have coordinates."""
-    common = {name: again[name] for name in again.dims if name in again.coords and name in recorded.coords}
-    recorded = recorded.sel(common)
-    recorded = recorded.assign(
-        {name: (f"{name}_axis", values) for name, values in recorded.attrs.items() if name in again}
-    )
+    recorded = _where_both_are(again, recorded)
     names = [name for name in again.data_vars if name in recorded and name not in _NOT_COMPARED]
     if not names:
         raise ValueError(
             f"wanted variables of the record, {', '.join(map(str, recorded))}, got {', '.join(map(str, again))}."
         )
     return max(difference(_turned(again[name], recorded[name]).values, recorded[name].values) for name in names)
+
+
+def errors_apart(again: xr.Dataset, recorded: xr.Dataset, drawn: Mapping[str, str | None]) -> float:
+    """The largest difference of two means over chains, in its standard errors."""
+    recorded = _where_both_are(again, recorded)
+    apart = {name: abs(again[name] - recorded[name]) for name, error in drawn.items() if error}
+    errors = {name: np.hypot(again[drawn[name]], recorded[drawn[name]]) for name in apart}
+    return float(np.max([0.0, *((apart[name] / errors[name]).max(skipna=False) for name in apart)]))
+
+
+def _where_both_are(again: xr.Dataset, recorded: xr.Dataset) -> xr.Dataset:
+    """The recorded numbers at the coordinates of those computed again, its attributes as variables."""
+    common = {name: again[name] for name in again.dims if name in again.coords and name in recorded.coords}
+    recorded = recorded.sel(common)
+    return recorded.assign({name: (f"{name}_axis", values) for name, values in recorded.attrs.items() if name in again})
 
 
 def _turned(array: xr.DataArray, other: xr.DataArray) -> xr.DataArray:

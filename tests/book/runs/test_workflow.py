@@ -1,5 +1,6 @@
 """Records computed again by their notebooks: what stands and what does not."""
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -9,7 +10,7 @@ import xarray as xr
 import yaml
 
 from attention_book.runs import notebooks, results, workflow
-from attention_book.runs.workflow import Record, combine, difference, largest_difference, records
+from attention_book.runs.workflow import Record, combine, difference, errors_apart, largest_difference, records
 
 NOTEBOOK = """---
 kernelspec: {name: python3, display_name: Python 3, language: python}
@@ -29,7 +30,8 @@ import xarray as xr
 from attention_book.runs import results
 
 values = [(draw + 1) / width for width in widths]
-results.save(xr.Dataset({"value": ("width", values)}, {"width": widths}), output, parameters=globals())
+numbers = {"value": ("width", values), "error": ("width", [0.01] * len(widths))}
+results.save(xr.Dataset(numbers, {"width": widths}), output, parameters=globals())
 ```
 """
 
@@ -93,6 +95,25 @@ def test_difference_is_relative_to_the_largest_number_and_sees_gaps():
     assert difference([1.0, 2.0], [1.0, 4.0]) == 0.5
     assert difference([np.nan, np.inf], [np.nan, np.inf]) == 0
     assert difference([np.nan], [1.0]) == difference([1.0], [1.0, 2.0]) == np.inf
+
+
+def test_drawn_numbers_are_compared_by_their_errors():
+    there = xr.Dataset({"mean": ("x", [1.0, 2.0]), "error": ("x", [0.3, 0.3]), "r_hat": 1.0}, {"x": [10, 20]})
+    again = xr.Dataset({"mean": ("x", [4.5]), "error": ("x", [0.4]), "r_hat": 2.0}, {"x": [20]})
+    drawn = {"mean": "error", "r_hat": None}
+    assert errors_apart(again, there, drawn) == pytest.approx(5.0)
+    assert errors_apart(again, there, {"r_hat": None}) == 0
+    assert np.isnan(errors_apart(again * np.nan, there, drawn))
+
+
+@pytest.mark.parametrize(("moved", "stands"), [(0.04, True), (0.08, False)])
+def test_drawn_numbers_of_a_record_stand_within_five_errors(record, moved, stands):
+    kept = results.load(record.path)
+    results.save(
+        kept.assign(value=kept["value"] + moved), record.path, parameters=results.record(record.path)["parameters"]
+    )
+    good, said = verify.verify(dataclasses.replace(record, drawn={"value": "error"}))
+    assert good == stands and f"drawn numbers by {moved / 0.01 / np.sqrt(2):.1f} standard errors (at most 5)" in said
 
 
 def test_record_whose_source_is_absent_is_not_looked_at(tmp_path):
