@@ -10,6 +10,10 @@ example, go down with $D$. With $Q_\infty$ of infinite width, which (K3) gives e
 and $V'$ alike with $\Psi_*$ for $\Psi$. What the features leave out stays at its prior. $Q_s = Q$, but
 for heads of a finite value dimension $Q_s = Q (1 + b_s D)$ and $V_s = V + Q b_s Q^\top$ with
 $b_s = \Phi^{-\top} (f_s f_s^\top - 1) \Phi^{-1}$.
+
+In all directions this is exact, also where new rows leave the span of those of training. In few it moves
+part of what training leaves at its prior: a training input that is given as a new one then differs from the
+regression. Against all directions this is as good as the formula of a projection, which does not.
 """
 
 from typing import Any, NamedTuple
