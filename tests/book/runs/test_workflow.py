@@ -131,3 +131,15 @@ def test_every_line_of_the_lists_names_a_notebook_and_parameters_that_it_has():
             for key, value in asked.items():
                 if value != []:  # this coordinate is left out of the comparison
                     known[key].convert(value)
+
+
+def test_records_were_made_with_the_parameters_of_their_lines():
+    lines = records(yaml.safe_load((workflow.ROOT / "workflow" / "runs.yaml").read_text(encoding="utf-8")))
+    there = [one for one in lines if one.path.is_file()]
+    assert len(there) > 100
+    for one in there:
+        made, known = results.record(one.path)["parameters"], notebooks.parameters_of(workflow.RUNS / f"{one.run}.md")
+        asked = {name: one.default for name, one in known.items()} | {**one.parameters, **one.pieces}
+        # Records that are read stand in `inputs`, and runs have got more parameters since some of the records.
+        compared = {name for name in asked if name in made and not str(asked[name]).endswith(".nc")}
+        assert {name: made[name] for name in compared} == {name: asked[name] for name in compared}, one.path
