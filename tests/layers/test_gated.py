@@ -132,7 +132,7 @@ def slice_sampler(log_likelihood, size: int, sweeps: int, rng):
     return np.array(kept[sweeps // 10 :])
 
 
-@pytest.mark.parametrize("skip", [1, 0])
+@pytest.mark.parametrize("skip", [1, pytest.param(0, marks=pytest.mark.slow)])
 def test_units_move_as_in_the_posterior(skip):
     """One block of infinite width: given the overlaps of units and readout all is Gaussian, and they are sampled.
 
@@ -180,7 +180,7 @@ def test_units_move_as_in_the_posterior(skip):
     assert away[1] < 0.12 and away[1] < 0.6 * away[None]
 
 
-@pytest.mark.parametrize("values", [1, None])
+@pytest.mark.parametrize("values", [1, pytest.param(None, marks=pytest.mark.slow)])
 def test_solutions_on_tokens_are_those_along_paths(given, values):
     inputs, attention, gates, scales, _ = given
     layers = [sma.SkipHeads(HEADS), sma.Gated(UNITS, values=values)]

@@ -187,13 +187,19 @@ def test_a_stream_is_seen_part_by_part(network, many):
     np.testing.assert_allclose(single.values, whole.values, rtol=0, atol=3e-6)
 
 
-def test_many_tokens_are_projected_without_being_asked(monkeypatch, words, labels):
+@pytest.fixture
+def unasked(monkeypatch, words, labels):
+    """A problem, its solution with all pairs of tokens, and new texts, where few tokens are many."""
     import statmech_attention.theory.on_tokens as on_tokens
 
-    train, test = words.take(range(24)), words.take(range(24, 30))
-    problem = sma.Problem(train, labels, width=15.0, temperature=0.1, variance=VARIANCE)
+    problem = sma.Problem(words.take(range(24)), labels, width=15.0, temperature=0.1, variance=VARIANCE)
     exact = sma.solve(problem)
     monkeypatch.setattr(on_tokens, "PAIRED", 10)
+    return problem, exact, words.take(range(24, 30))
+
+
+def test_many_tokens_are_projected_without_being_asked(unasked):
+    problem, exact, test = unasked
     found = sma.solve(problem)
     assert found.problem.projected
     np.testing.assert_allclose(found.predict(test).mean, exact.predict(test).mean, rtol=0, atol=1e-6)
@@ -201,11 +207,16 @@ def test_many_tokens_are_projected_without_being_asked(monkeypatch, words, label
     assert colder.problem.attentioned is found.problem.attentioned
     limit = sma.solve(problem.replace(width=np.inf))
     assert limit.problem.projected
+
+
+@pytest.mark.slow
+def test_sweeps_searches_and_the_criterion_project_many_tokens_too(unasked):
+    problem, exact, test = unasked
     swept = sma.solve_sweep(problem, widths=[15.0, 30.0], temperatures=[0.1])
     np.testing.assert_allclose(swept[0, 0].predict(test).mean, exact.predict(test).mean, rtol=0, atol=1e-6)
     best = sma.maximise_evidence(problem, chosen="temperature").solution
     assert best.problem.projected
-    assert np.isclose(sma.criterion(found, test).r, sma.criterion(exact, test).r, rtol=1e-4)
+    assert np.isclose(sma.criterion(sma.solve(problem), test).r, sma.criterion(exact, test).r, rtol=1e-4)
 
 
 def test_derivatives_of_the_evidence_are_those_of_differences(network, words, labels):

@@ -25,6 +25,7 @@ CHAINS = {
     "narrow heads, two outputs": ([("narrow heads", 2), ("narrow skip", 1)], "last", 2, (3.0, 2.0, 2.0)),
     "an empty skip": ([("skip", 0), ("heads", 2)], "first", None, (3.0, 3.0, 2.0)),
 }
+FURTHER = ("skip below, three outputs", "narrow heads, two outputs", "an empty skip")
 
 
 def arguments(layers, readout, outputs, lengths, seed):
@@ -91,8 +92,11 @@ def test_kernel_of_infinite_width_is_the_covariance_of_sampled_networks(layers):
     assert np.all(np.abs(apart) < 4 * products.std(axis=0) / np.sqrt(draws))
 
 
-# The others are solved both ways below.
-@pytest.mark.parametrize("name", [name for name in CHAINS if name not in ("heads", "skips", "narrow skips")])
+# "heads", "skips" and "narrow skips" are solved both ways below.
+@pytest.mark.parametrize(
+    "name",
+    ["all kinds, two outputs", "narrow heads", *(pytest.param(name, marks=pytest.mark.slow) for name in FURTHER)],
+)
 def test_solution_in_all_directions_is_that_of_all_paths(name):
     train, test, labels, numbers = setting(name)
     problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
@@ -182,7 +186,10 @@ def test_heads_that_share_values_have_no_gates(monkeypatch):
 
 
 # The number of heads, and a head of the second layer whose gate is moved.
-@pytest.mark.parametrize(("name", "heads", "gate"), [("skip below, three outputs", 3, 2), ("narrow skips", 4, 3)])
+@pytest.mark.parametrize(
+    ("name", "heads", "gate"),
+    [("skip below, three outputs", 3, 2), pytest.param("narrow skips", 4, 3, marks=pytest.mark.slow)],
+)
 def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths(name, heads, gate):
     train, _, labels, numbers = setting(name)
     problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
@@ -210,7 +217,7 @@ def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths(name, heads, ga
         np.testing.assert_allclose(slopes["variance"][place] * numbers["variance"][place], moved, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["narrow heads", "all kinds, two outputs"])
+@pytest.mark.parametrize("name", [pytest.param("narrow heads", marks=pytest.mark.slow), "all kinds, two outputs"])
 def test_slopes_in_the_attention_are_those_of_the_theory_of_paths(name):
     train, _, labels, numbers = setting(name)
     rng, mask = np.random.default_rng(1), train["mask"]
@@ -323,7 +330,11 @@ def test_a_start_with_few_directions_gets_as_many_as_are_asked_for(many):
 
 @pytest.mark.parametrize(
     ("layers", "width"),
-    [((sma.Heads(2, values=1), 2), 1e5), ((sma.Heads(1, values=2), 2), 1e6), ((2, 2), (1e6, 3, 1e6))],
+    [
+        pytest.param((sma.Heads(2, values=1), 2), 1e5, marks=pytest.mark.slow),
+        ((sma.Heads(1, values=2), 2), 1e6),
+        ((2, 2), (1e6, 3, 1e6)),
+    ],
 )
 def test_narrow_heads_and_layers_between_wide_ones_are_solved(layers, width):
     """The first step of L-BFGS has length one, which would move logarithms of narrow stages by hundreds."""
@@ -357,7 +368,7 @@ def test_training_inputs_as_new_ones_have_the_training_kernel(many):
     np.testing.assert_allclose(whole.predict(problem.attentioned).mean, expected.mean, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["skips", "narrow heads"])
+@pytest.mark.parametrize("name", [pytest.param("skips", marks=pytest.mark.slow), "narrow heads"])
 def test_infinite_width_is_kernel_regression_but_for_narrow_heads(name):
     train, test, labels, numbers = setting(name)
     numbers["width"] = np.inf
@@ -458,7 +469,7 @@ def test_tokens_and_their_solution_are_saved_whole(many, tmp_path):
     assert narrower.action > whole.action
 
 
-@pytest.mark.parametrize("width", [3.0, np.inf])
+@pytest.mark.parametrize("width", [3.0, pytest.param(np.inf, marks=pytest.mark.slow)])
 def test_maximum_of_the_evidence_is_that_of_the_theory_of_paths(width):
     train, _, labels, _ = setting("skips")
     tokens, paths = (make(**train) for make in (sma.token_inputs, sma.attentioned_inputs))
