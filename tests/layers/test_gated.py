@@ -292,8 +292,9 @@ def test_blocks_are_selected_by_their_worth_and_left_out_without_weights():
     with pytest.raises(ValueError, match="wanted infinite width, got a finite one"):
         sma.pruning.select_blocks(problem.replace(width=10), keep=1)
     assert found.difference.mean > 2 * found.difference.error
+    held = sma.token_inputs(inputs, (), layers=[sma.Gated(4, values=None)], gates=gates[:1])
     with pytest.raises(ValueError, match="wanted a layer with heads, got .* Of blocks take block_kernels"):
-        sma.pruning.head_worth(sma.solve(problem.replace(width=np.inf)))
+        sma.pruning.head_worth(sma.solve(sma.Problem(held, labels, width=np.inf, temperature=3.0)))
 
 
 def test_files_keep_gates_and_units_without_values(given, tmp_path):

@@ -128,6 +128,7 @@ def test_infinitely_wide_layers_leave_the_head_matrices_alone():
     assert float(both) == pytest.approx(float(found.action), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
     heads = (SkipHeads(1, values=4), Heads(2, values=6))
     problem = sma.Problem(*drawn(4), layers=heads)

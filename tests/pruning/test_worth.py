@@ -107,6 +107,7 @@ def test_the_exact_evidence_of_a_smaller_network_is_that_of_weights_with_zeros(p
         assert abs(float(found.log_evidence.mean) - brute) < allowed < 0.1
 
 
+@pytest.mark.slow
 def test_the_theory_comes_to_the_exact_loss_as_one_over_the_width(problem):
     inputs, labels = problem
     errors = []

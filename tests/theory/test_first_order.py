@@ -207,6 +207,7 @@ def test_evidence_and_corrections_of_solutions_tend_to_it(layers):
     )  # remainder 1 / N
 
 
+@pytest.mark.slow
 def test_corrected_evidence_of_tokens_tends_to_it():
     tokens, attention, labels = sentences(LAYERS["skips"])
     rows = sma.token_inputs(tokens, attention, layers=LAYERS["skips"], readout="mean")

@@ -80,8 +80,8 @@ def test_gradients_of_a_sweep_are_those_of_its_solutions(plain):
     ("method", "outputs"),
     [
         ("dense", (2,)),
-        ("products", ()),
         pytest.param("dense", (), marks=pytest.mark.slow),
+        pytest.param("products", (), marks=pytest.mark.slow),
         pytest.param("gradients", (2,), marks=pytest.mark.slow),
     ],
 )

@@ -72,6 +72,7 @@ def test_with_all_components_a_solution_is_that_of_all_pairs(words, network, lab
     np.testing.assert_allclose(worth.losses, known.losses, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_several_outputs_and_heads_of_a_value_dimension(labels):
     layers = (sma.Heads(2, values=3), sma.SkipHeads(2), sma.Outputs(2))
     words = texts(30, layers=layers[:2])
@@ -267,24 +268,24 @@ def test_what_does_not_fit_is_refused(network, words, labels, call, words_of):
         call(network, words, labels)
 
 
-def test_what_is_seen_and_its_solution_are_saved_whole(many, tmp_path):
+@pytest.mark.parametrize("reduced", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_what_is_seen_and_its_solution_are_saved_whole(many, tmp_path, reduced):
     words, labels = many
     network, new = sma.projection(words, 6, variance=VARIANCE), texts(5, seed=6)
     problem = sma.Problem(network(words), labels, width=20.0, temperature=0.2, variance=VARIANCE)
-    for each in (problem, problem.reduce()):
-        solution = sma.solve(each)
-        again = sma.load(sma.save(solution, tmp_path / "one.nc"))
-        assert isinstance(again, sma.Solution)
-        assert again.problem.projected
-        assert again.problem.examples == 90
-        assert float(again.landscape.value(again.point)) == float(solution.landscape.value(solution.point))
-        np.testing.assert_array_equal(again.predict(new).mean, solution.predict(new).mean)
-        hotter = [sma.solve(one.problem.replace(temperature=0.3), start=one) for one in (again, solution)]
-        assert float(hotter[0].excess) == float(hotter[1].excess)
+    solution = sma.solve(problem.reduce() if reduced else problem)
+    again = sma.load(sma.save(solution, tmp_path / "one.nc"))
+    assert isinstance(again, sma.Solution)
+    assert again.problem.projected
+    assert again.problem.examples == 90
+    assert float(again.landscape.value(again.point)) == float(solution.landscape.value(solution.point))
+    np.testing.assert_array_equal(again.predict(new).mean, solution.predict(new).mean)
+    hotter = [sma.solve(one.problem.replace(temperature=0.3), start=one) for one in (again, solution)]
+    assert float(hotter[0].excess) == float(hotter[1].excess)
     assert isinstance(sma.load(sma.save(problem, tmp_path / "two.nc")), sma.Problem)
 
 
-@pytest.mark.parametrize(("width", "components"), [(20.0, 9), (np.inf, 4)])
+@pytest.mark.parametrize(("width", "components"), [pytest.param(20.0, 9, marks=pytest.mark.slow), (np.inf, 4)])
 def test_worth_of_reduced_rows_is_that_of_their_examples(many, width, components):
     words, labels = many
     network = sma.projection(words, components, variance=VARIANCE)
