@@ -16,19 +16,8 @@ TESTS = Path(__file__).parents[2]
 IN_A_KERNEL = {"comparison"}  # as readers execute it; the others here, where most is imported and compiled
 CONFIGURATION = yaml.safe_load((workflow.ROOT / "workflow" / "smoke.yaml").read_text(encoding="utf-8"))
 DRAWN_ON_THREADS = {"sampling", "one_shot_sampling", "skips", "learned", "many_paths", "trust"}
-SLOW = [
-    "as-it-is",
-    "comparison",
-    "directions",
-    "evidences",
-    "kept",
-    "layers",
-    "learned",
-    "many",
-    "random-networks",
-    "skips",
-]
-SLOW += ["network", "posterior", "pruning", "skips", "theory", "weights", "width"]
+SLOW = ["as-it-is", "comparison", "directions", "evidences", "kept", "layers", "learned", "many", "network"]
+SLOW += ["posterior", "pruning", "random-networks", "skips", "theory", "weights", "width"]
 
 
 def records(runs=None, slow=SLOW):
