@@ -132,7 +132,8 @@ def slice_sampler(log_likelihood, size: int, sweeps: int, rng):
     return np.array(kept[sweeps // 10 :])
 
 
-@pytest.mark.parametrize("skip", [1, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("skip", [1, 0])
 def test_units_move_as_in_the_posterior(skip):
     """One block of infinite width: given the overlaps of units and readout all is Gaussian, and they are sampled.
 

@@ -88,6 +88,7 @@ def test_a_narrow_head_alone_is_a_head_below_a_linear_block():
     assert float(narrow.action) == pytest.approx(float(blocks.action), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_infinitely_wide_layers_leave_the_head_matrices_alone():
     """Two layers, by a minimiser that knows (J3) only: U^(2) and U^(1) are block diagonal and do not fluctuate."""
     inputs, labels = drawn(4)

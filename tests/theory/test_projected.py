@@ -145,6 +145,7 @@ def many(network):
     return words, np.sign(np.random.default_rng(5).normal(size=90))
 
 
+@pytest.mark.slow
 def test_parts_add_in_any_order_and_a_reduced_problem_is_the_same(network, many):
     words, labels = many
     numbers = {"width": 20.0, "temperature": 0.2, "variance": VARIANCE}

@@ -159,6 +159,7 @@ def test_gram_matrices_of_all_levels_are_those_of_all_paths():
         np.testing.assert_allclose(found.gram(level), rows @ overlap @ rows.T / heads, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_gram_matrices_of_several_outputs_lead_from_the_readout_to_the_kernel():
     """At the top $U$ of the outputs, at the token that is read; at the bottom, by (K2), the kernel of all paths."""
     train, _, labels, numbers = setting("skip below, three outputs")
@@ -241,8 +242,8 @@ def test_slopes_in_the_attention_are_those_of_the_theory_of_paths(name):
 
 @pytest.fixture(scope="module")
 def many():
-    """64 paths with skips, 20 sentences: more paths than directions; and the solution in all of them."""
-    given = arguments([("skip", 3)] * 3, "first", None, [3, 4] * 10, 7)
+    """81 paths with skips, 20 sentences: more paths than directions; and the solution in all of them."""
+    given = arguments([("skip", 2)] * 4, "first", None, [3, 4] * 10, 7)
     rows = sma.token_inputs(**given)
     labels = np.sign(np.random.default_rng(2).normal(size=20))
     problem = sma.Problem(rows, labels, width=5, temperature=0.1)
