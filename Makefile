@@ -3,6 +3,7 @@
 #   VENV=.venv-3.12     where the environment is
 #   CLEAN=1             build the book from nothing, executed pages included
 #   TESTS=tests/layers  the tests to run
+#   ALL=1               run the slow tests too
 #   QUICK=1             verify one record of each kind only, in a minute; read ten models only
 #   JOBS=2              so many pages, files of tests or records at a time (as many as there are cores)
 #   RUNS=mine.yaml      the runs to reproduce, in the form of workflow/runs.yaml
@@ -10,6 +11,7 @@
 VENV ?= .venv
 PYTHON ?=
 TESTS ?=
+ALL ?=
 COVERAGE ?=
 PAGES ?=
 CLEAN ?=
@@ -38,9 +40,9 @@ help:  ## list the targets
 venv:  ## make or update the virtual environment (the others do so by themselves)
 	@VENV='$(VENV)' PYTHON='$(PYTHON)' sh tools/make_venv.sh
 
-test: venv  ## run the tests (COVERAGE=1: and say which lines and branches none of them takes)
+test: venv  ## run the tests but for the slow ones (ALL=1: all; COVERAGE=1: say which lines and branches none takes)
 	@$(if $(COVERAGE),$(pip) $(coverage))
-	$(python) -m pytest $(if $(COVERAGE),--cov=src --cov-branch --cov-report=term:skip-covered) -n $(or $(JOBS),logical --maxprocesses 8) --dist worksteal $(TESTS)
+	$(python) -m pytest $(if $(COVERAGE),--cov=src --cov-branch --cov-report=term:skip-covered) -n $(or $(JOBS),logical --maxprocesses 8) --dist worksteal $(if $(ALL),,-m 'not slow') $(TESTS)
 
 lint: venv  ## check style with ruff, types with mypy and pyright, and the order of imports with import-linter
 	@$(python) -m ruff check . && $(python) -m ruff format --check . && $(python) -m mypy && $(VENV)/bin/lint-imports

@@ -10,6 +10,8 @@ from pathlib import Path
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+# Programs that are not inspected need not say which line each of their operations comes from.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 # A second thread waits for the first one's small matrices, at the cost of a processor.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -40,10 +42,10 @@ def pytest_collection_finish():
 
 
 def most_held():
-    """Return the memory at which a process forgets: a third of all for all of them, from one GiB to four."""
+    """Return the memory at which a process forgets: half of all for all of them, from one GiB to six."""
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    share = os.sysconf("SC_PHYS_PAGES") * resource.getpagesize() // (3 * processes)
-    return min(max(share, 2**30), 2**32)
+    share = os.sysconf("SC_PHYS_PAGES") * resource.getpagesize() // (2 * processes)
+    return min(max(share, 2**30), 6 * 2**30)
 
 
 @pytest.hookimpl(trylast=True)

@@ -65,7 +65,7 @@ CALLS: dict = {
     sma.projection: {"inputs": ROWS, "components": 4, "variance": 1.0},
     sma.posterior: {"problem": PROBLEM, "key": KEY, "test": XI},
     sma.sample_weights: {"key": KEY, "width": 3, "layers": HEADS, "features": 4, "variance": 1.0},
-    sma.select_heads: {"problem": TOKENS, "keep": 2, "components": None, "folds": 2, "seed": 0} | KEPT,
+    sma.select_heads: {"problem": ENDLESS, "keep": 2, "components": None, "folds": 2, "seed": 0} | KEPT,
     sma.solve: {"problem": TOKENS, "energy": None, "start": None, "method": "auto", "throw": True} | DESCENT,
     sma.solve_sweep: {"problem": TOKENS, "widths": [5.0], "temperatures": [0.1], "tolerance": 1e-8, "max_steps": 9},
     theory.action: {"problem": PROBLEM, "order_parameters": (ORDER, np.eye(2), 1.0)},

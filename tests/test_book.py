@@ -104,6 +104,7 @@ def test_failing_pages_are_named_until_they_are_mended_and_every_button_leads_to
     compile(first.source, "first cell", "exec")
 
 
+@pytest.mark.slow
 def test_page_is_executed_again_only_if_its_cells_or_what_it_may_read_have_changed(tiny_book, capfd):
     page, record = tiny_book / "book" / "index.md", tiny_book / "results" / "a.nc"
     record.parent.mkdir()
@@ -121,6 +122,7 @@ def test_page_is_executed_again_only_if_its_cells_or_what_it_may_read_have_chang
     assert again() == []
 
 
+@pytest.mark.slow
 def test_damaged_executed_page_is_named_and_it_alone_is_executed_again(tiny_book, capfd):
     more_pages(tiny_book, "other")
     for number, name in enumerate(("index", "other")):
@@ -137,6 +139,7 @@ def test_damaged_executed_page_is_named_and_it_alone_is_executed_again(tiny_book
         assert executed(said) == wanted and ("book/other: its executed page is damaged" in said) is bool(damage)
 
 
+@pytest.mark.slow
 def test_build_that_is_stopped_keeps_executed_pages_and_goes_on(tiny_book, capfd):
     wait = "import time; from pathlib import Path\nif not Path('begun').exists():\n    Path('begun').touch()\n"
     more_pages(tiny_book, "other")

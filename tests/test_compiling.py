@@ -30,6 +30,7 @@ def test_quick_jit_has_its_own_options_unless_another_function_is_traced(optimis
         np.testing.assert_allclose(traced(0.3), np.sin(0.3), rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_batches_of_factorisations_as_on_an_accelerator_give_the_same_numbers(monkeypatch, request):
     train, labels, test = problem.inputs(2)
     found = sma.Problem(train, labels, layers=(2,), width=5, temperature=problem.TEMPERATURE)

@@ -40,6 +40,7 @@ def seen(network, seed):
     return sma.Problem(network(texts(seed)), labels, width=9, temperature=0.3).reduce()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_dask_bag_adds_problems_although_a_worker_is_killed(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_ENABLE_X64", "1")

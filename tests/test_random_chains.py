@@ -164,6 +164,7 @@ def test_a_batch_is_its_solutions_and_is_read_as_it_was_written(tmp_path_factory
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @on_chains(0, ALWAYS[1:])
 def test_gradients_through_the_saddle_point_are_finite_differences(chain):
     xi, labels, test = chain.problem()

@@ -5,7 +5,7 @@ import try_ranges
 
 from attention_book.runs import notebooks
 
-CHEAP = ["theory/weights_to_u"]
+CHEAP = ["dmft/model", pytest.param("theory/weights_to_u", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("page", [one for one in notebooks.chapters() if not one.startswith("runs/")])

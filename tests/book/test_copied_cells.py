@@ -13,8 +13,8 @@ import check_book
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Quick ones, of which the last five read records.
-PAGES = ("dmft/model", "appendix/layers", "appendix/making", "one_shot/trained", "encoder/heads", "encoder/chain")
+QUICK = ("dmft/model", "appendix/layers", "appendix/making", "one_shot/trained")
+SLOW = ("encoder/heads", "encoder/chain")
 BUILD = "from setuptools import build_meta; build_meta.build_wheel('dist')"
 # Each page has names of its own, as in a notebook; a page that fails is named with the cell.
 RUN = """
@@ -62,9 +62,10 @@ def run(site, folder, code, given="", **settings):
     return subprocess.run(command, cwd=folder, env=environment, input=given, capture_output=True, text=True)
 
 
-def test_cells_that_are_copied_run_in_an_empty_folder(site, tmp_path):
+@pytest.mark.parametrize("names", [QUICK, pytest.param(SLOW, marks=pytest.mark.slow)], ids=["quick", "slow"])
+def test_cells_that_are_copied_run_in_an_empty_folder(site, tmp_path, names):
     removed = re.compile("remove-(?:cell|input)")
-    pages = {page: check_book.cells(ROOT / "book" / f"{page}.md") for page in PAGES}
+    pages = {page: check_book.cells(ROOT / "book" / f"{page}.md") for page in names}
     shown = {page: [code for above, code in cells if not removed.search(above)] for page, cells in pages.items()}
     done = run(site, tmp_path, RUN, json.dumps(shown), STATMECH_ATTENTION_RESULTS=str(ROOT / "results"))
     assert done.returncode == 0, done.stderr

@@ -132,6 +132,7 @@ def slice_sampler(log_likelihood, size: int, sweeps: int, rng):
     return np.array(kept[sweeps // 10 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("skip", [1, 0])
 def test_units_move_as_in_the_posterior(skip):
     """One block of infinite width: given the overlaps of units and readout all is Gaussian, and they are sampled.
@@ -180,7 +181,7 @@ def test_units_move_as_in_the_posterior(skip):
     assert away[1] < 0.12 and away[1] < 0.6 * away[None]
 
 
-@pytest.mark.parametrize("values", [1, None])
+@pytest.mark.parametrize("values", [1, pytest.param(None, marks=pytest.mark.slow)])
 def test_solutions_on_tokens_are_those_along_paths(given, values):
     inputs, attention, gates, scales, _ = given
     layers = [sma.SkipHeads(HEADS), sma.Gated(UNITS, values=values)]
@@ -292,8 +293,9 @@ def test_blocks_are_selected_by_their_worth_and_left_out_without_weights():
     with pytest.raises(ValueError, match="wanted infinite width, got a finite one"):
         sma.pruning.select_blocks(problem.replace(width=10), keep=1)
     assert found.difference.mean > 2 * found.difference.error
+    held = sma.token_inputs(inputs, (), layers=[sma.Gated(4, values=None)], gates=gates[:1])
     with pytest.raises(ValueError, match="wanted a layer with heads, got .* Of blocks take block_kernels"):
-        sma.pruning.head_worth(sma.solve(problem.replace(width=np.inf)))
+        sma.pruning.head_worth(sma.solve(sma.Problem(held, labels, width=np.inf, temperature=3.0)))
 
 
 def test_files_keep_gates_and_units_without_values(given, tmp_path):

@@ -88,6 +88,7 @@ def test_a_narrow_head_alone_is_a_head_below_a_linear_block():
     assert float(narrow.action) == pytest.approx(float(blocks.action), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_infinitely_wide_layers_leave_the_head_matrices_alone():
     """Two layers, by a minimiser that knows (J3) only: U^(2) and U^(1) are block diagonal and do not fluctuate."""
     inputs, labels = drawn(4)
@@ -128,6 +129,7 @@ def test_infinitely_wide_layers_leave_the_head_matrices_alone():
     assert float(both) == pytest.approx(float(found.action), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
     heads = (SkipHeads(1, values=4), Heads(2, values=6))
     problem = sma.Problem(*drawn(4), layers=heads)

@@ -19,7 +19,9 @@ def drawn(layers, outputs, seed=7, examples=EXAMPLES):
     return values[:examples], labels, values[examples:]
 
 
-@pytest.mark.parametrize("name", ["a skip below", "narrow heads below", "narrow skips"])
+@pytest.mark.parametrize(
+    "name", ["a skip below", "narrow heads below", pytest.param("narrow skips", marks=pytest.mark.slow)]
+)
 def test_the_saddle_point_is_that_of_brute_force(name):
     """And so are energy and entropy there, mean and variance of the output, and the kernel."""
     layers, _, outputs = brute_force.CHAINS[name]

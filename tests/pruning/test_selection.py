@@ -192,7 +192,7 @@ def test_at_finite_width_heads_are_scored_by_the_solution_on_tokens():
     inputs, attention, labels = made(3, 40)
     tokens = sma.token_inputs(inputs, attention, layers=(sma.SkipHeads(HEADS),), readout="first")
     problem = sma.Problem(tokens, labels, width=5.0, temperature=0.3)
-    fit, train, test = on_tokens(problem, "derivative"), np.arange(30), np.arange(30, 40)
+    fit, train, test = on_tokens(problem, "derivative"), np.arange(20), np.arange(20, 40)  # as many as in a fold
     solution = sma.solve(sma.Problem(tokens.take(train), labels[train], width=5.0, temperature=0.3))
     np.testing.assert_allclose(fit(train).scores(), sma.pruning.head_worth(solution, removal=False).slopes, rtol=1e-6)
     np.testing.assert_allclose(fit(train).outputs(test), solution.predict(tokens.take(test)).mean, rtol=1e-6)

@@ -107,6 +107,7 @@ def test_the_exact_evidence_of_a_smaller_network_is_that_of_weights_with_zeros(p
         assert abs(float(found.log_evidence.mean) - brute) < allowed < 0.1
 
 
+@pytest.mark.slow
 def test_the_theory_comes_to_the_exact_loss_as_one_over_the_width(problem):
     inputs, labels = problem
     errors = []
@@ -129,7 +130,7 @@ def test_the_theory_comes_to_the_exact_loss_as_one_over_the_width(problem):
     np.testing.assert_allclose(np.abs(errors[0]).max() / np.abs(errors[1]).max(), 2, rtol=0.2)
 
 
-@pytest.mark.parametrize("width", [4.0, math.inf])
+@pytest.mark.parametrize("width", [pytest.param(4.0, marks=pytest.mark.slow), math.inf])
 def test_heads_are_worth_the_same_on_tokens_and_along_paths(width):
     """Two layers beside skips, read at the mean; and the slope is that of differences in a gate."""
     rng = np.random.default_rng(3)

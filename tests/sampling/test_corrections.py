@@ -88,7 +88,7 @@ def test_the_evidence_agrees_with_a_grid(width):
     assert abs(found.theory - evidence) < 2 / width
 
 
-@pytest.mark.parametrize("width", [2, 16])
+@pytest.mark.parametrize("width", [2, pytest.param(16, marks=pytest.mark.slow)])
 def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(width):
     """Fewer columns than paths, and more: a chi of few degrees of freedom has tails that no Gaussian has."""
     train, labels, _ = problem.inputs(4)
@@ -125,6 +125,7 @@ def prior_networks(width, draws):
     return overlaps
 
 
+@pytest.mark.slow
 def test_points_of_a_narrow_network_at_low_temperature_are_annealed():
     train, labels, test = (np.asarray(one) for one in problem.inputs(4))
     train, test, temperature, draws = 0.3 * train, 0.3 * test, 0.05, 100_000

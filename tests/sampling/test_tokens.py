@@ -10,12 +10,15 @@ from statmech_attention import sampling
 SETTINGS = sma.SamplerSettings(draws=500, chains=4, progress=False, warn=False)
 
 
-@pytest.fixture(scope="module")
-def both():
-    """A problem of one head beside a skip below two heads, along paths and on tokens, with test inputs of each."""
-    rng = np.random.default_rng(0)
+LAYERS = [(sma.SkipHeads(2),), pytest.param((sma.SkipHeads(1), 2), marks=pytest.mark.slow)]
+
+
+@pytest.fixture(scope="module", params=LAYERS, ids=["one layer", "two layers"])
+def both(request):
+    """A problem of heads beside a skip, or below two heads, along paths and on tokens, with test inputs of each."""
+    rng, layers = np.random.default_rng(0), request.param
     tokens = rng.normal(size=(9, 3, 2))
-    maps, layers = [rng.dirichlet(np.ones(3), (9, heads, 3)).swapaxes(2, 3) for heads in (1, 2)], (sma.SkipHeads(1), 2)
+    maps = [rng.dirichlet(np.ones(3), (9, getattr(layer, "heads", layer), 3)).swapaxes(2, 3) for layer in layers]
     labels, numbers = np.sign(rng.normal(size=6)), {"width": 30, "temperature": 0.3}
 
     def posed(make):

@@ -106,6 +106,7 @@ def test_one_mode_where_there_is_one():
     )
 
 
+@pytest.mark.slow
 def test_importance_surrounds_the_modes_of_two_outputs():
     """The prior and a narrower network lead to two of them, in both of which one output is learned at most."""
     problem = searches.problem("2 outputs", 0).replace(width=6)
@@ -117,6 +118,7 @@ def test_importance_surrounds_the_modes_of_two_outputs():
     assert abs(found.log_evidence.mean - found.laplace) < 1 and abs(found.log_evidence.mean - lowest) < 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:labels.*many minima:UserWarning")
 def test_the_evidence_of_a_narrow_network_is_that_of_its_weights():
     """Gaussians around the minima alone have an effective size of five here."""

@@ -64,6 +64,7 @@ def test_what_has_no_correction_is_refused():
         sma.criterion(problem, x)
 
 
+@pytest.mark.slow
 def test_on_tokens_it_is_what_it_is_along_paths():
     random = np.random.default_rng(0)
     tokens, maps = random.normal(size=(9, 3, 2)), random.dirichlet(np.ones(3), (9, 2, 3)).swapaxes(2, 3)

@@ -125,7 +125,10 @@ def sentences(layers, lengths=(3, 1, 2, 3, 4, 2)):
     return tokens, attention, labels
 
 
-@pytest.fixture(params=LAYERS)
+SLOW = pytest.mark.slow
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[SLOW] if name in ("heads", "skips") else []) for name in LAYERS])
 def both_ways(request):
     """The same problem along tokens and along paths, and the inputs of one more example."""
     layers = LAYERS[request.param]
@@ -181,7 +184,9 @@ def plain_problem(layers, labels=1.0):
     return sma.Problem(train, labels * known[:-1], width=np.inf, temperature=0.2), test
 
 
-@pytest.mark.parametrize("layers", [LAYERS[name] for name in ("heads", "skips", "outputs")])
+@pytest.mark.parametrize(
+    "layers", [LAYERS["outputs"], *(pytest.param(LAYERS[name], marks=SLOW) for name in ("heads", "skips"))]
+)
 def test_evidence_and_corrections_of_solutions_tend_to_it(layers):
     problem, test = plain_problem(layers)
     found, infinite = sma.first_order(problem), sma.solve(problem)
@@ -202,6 +207,7 @@ def test_evidence_and_corrections_of_solutions_tend_to_it(layers):
     )  # remainder 1 / N
 
 
+@pytest.mark.slow
 def test_corrected_evidence_of_tokens_tends_to_it():
     tokens, attention, labels = sentences(LAYERS["skips"])
     rows = sma.token_inputs(tokens, attention, layers=LAYERS["skips"], readout="mean")
@@ -212,7 +218,9 @@ def test_corrected_evidence_of_tokens_tends_to_it():
     assert np.allclose(1e5 * np.array(nats), [found.gain, found.gain + found.fluctuations], rtol=1e-3)
 
 
-@pytest.mark.parametrize("layers", [[("heads", 2), ("heads", 2)], [("skip", 1), ("heads", 2)]])
+@pytest.mark.parametrize(
+    "layers", [pytest.param([("heads", 2), ("heads", 2)], marks=SLOW), [("skip", 1), ("heads", 2)]]
+)
 def test_networks_with_all_weights_drawn_tend_to_it(layers):
     problem, _ = plain_problem(brute_force.shorthand(layers, None), labels=0.7)
     inputs, labels = np.asarray(problem.attentioned.values), np.asarray(problem.labels)

@@ -73,6 +73,7 @@ def test_a_gaussian_process_is_fitted_as_by_its_own_likelihood(chains):
     np.testing.assert_allclose(np.log([found.temperature, found.variance[0]]), wanted.x, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_layer_beside_a_skip_has_a_variance_of_its_own():
     rng = np.random.default_rng(1)
     heads, values = (sma.SkipHeads(1, values=2), 1), rng.normal(size=(20, 2, 3))

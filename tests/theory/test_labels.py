@@ -86,15 +86,19 @@ def test_the_minimum_with_classes_is_that_of_another_minimiser_and_has_derivativ
     assert float(found.slopes()["temperature"]) == pytest.approx(float(slope), rel=1e-6)
 
 
-def test_both_kinds_of_inputs_take_both_energies():
+@pytest.mark.parametrize(
+    "energy",
+    [sma.LogisticLabels(), pytest.param(sma.WeightedLabels(RNG.uniform(0.5, 2.0, 7)), marks=pytest.mark.slow)],
+    ids=["classes", "weighted"],
+)
+def test_both_kinds_of_inputs_take_both_energies(energy):
     tokens, maps = RNG.normal(size=(7, 3, 2)), [RNG.dirichlet(np.ones(3), (7, 2, 3)).swapaxes(2, 3)]
-    for energy in (sma.WeightedLabels(RNG.uniform(0.5, 2.0, 7)), sma.LogisticLabels()):
-        found, expected = (
-            sma.solve(sma.Problem(make(tokens, maps), CLASSES, width=4, temperature=0.3), energy=energy, tolerance=1e-9)
-            for make in (sma.token_inputs, sma.attentioned_inputs)
-        )
-        assert float(sma.log_evidence(found)) == pytest.approx(float(sma.log_evidence(expected)), abs=1e-8)
-        np.testing.assert_allclose(found.left_out(), expected.left_out(), atol=1e-6)
+    found, expected = (
+        sma.solve(sma.Problem(make(tokens, maps), CLASSES, width=4, temperature=0.3), energy=energy, tolerance=1e-9)
+        for make in (sma.token_inputs, sma.attentioned_inputs)
+    )
+    assert float(sma.log_evidence(found)) == pytest.approx(float(sma.log_evidence(expected)), abs=1e-8)
+    np.testing.assert_allclose(found.left_out(), expected.left_out(), atol=1e-6)
 
 
 @jax.tree_util.register_dataclass

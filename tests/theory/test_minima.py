@@ -112,6 +112,7 @@ def with_small_inputs(chain):
     return sma.Problem(0.03 * train.values, labels, layers=chain.heads, width=4.0, temperature=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:labels:UserWarning")
 @on_chains(2)
 def test_minima_do_not_depend_on_how_heads_are_numbered(chain):

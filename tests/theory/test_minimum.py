@@ -76,7 +76,15 @@ def test_gradients_of_a_sweep_are_those_of_its_solutions(plain):
             np.testing.assert_allclose(found[row, column], np.eye(2)[column] * alone, rtol=1e-6, atol=1e-12)
 
 
-@pytest.mark.parametrize(("method", "outputs"), [("dense", (2,)), ("dense", ()), ("products", ()), ("gradients", (2,))])
+@pytest.mark.parametrize(
+    ("method", "outputs"),
+    [
+        ("dense", (2,)),
+        pytest.param("dense", (), marks=pytest.mark.slow),
+        pytest.param("products", (), marks=pytest.mark.slow),
+        pytest.param("gradients", (2,), marks=pytest.mark.slow),
+    ],
+)
 def test_second_derivatives_are_slopes_of_the_first(method, outputs):
     """Those of predictions need the second derivative of the minimum itself, which those of the evidence do not."""
     rng = np.random.default_rng(3)

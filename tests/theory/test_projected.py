@@ -72,6 +72,7 @@ def test_with_all_components_a_solution_is_that_of_all_pairs(words, network, lab
     np.testing.assert_allclose(worth.losses, known.losses, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_several_outputs_and_heads_of_a_value_dimension(labels):
     layers = (sma.Heads(2, values=3), sma.SkipHeads(2), sma.Outputs(2))
     words = texts(30, layers=layers[:2])
@@ -144,6 +145,7 @@ def many(network):
     return words, np.sign(np.random.default_rng(5).normal(size=90))
 
 
+@pytest.mark.slow
 def test_parts_add_in_any_order_and_a_reduced_problem_is_the_same(network, many):
     words, labels = many
     numbers = {"width": 20.0, "temperature": 0.2, "variance": VARIANCE}
@@ -187,13 +189,19 @@ def test_a_stream_is_seen_part_by_part(network, many):
     np.testing.assert_allclose(single.values, whole.values, rtol=0, atol=3e-6)
 
 
-def test_many_tokens_are_projected_without_being_asked(monkeypatch, words, labels):
+@pytest.fixture
+def unasked(monkeypatch, words, labels):
+    """A problem, its solution with all pairs of tokens, and new texts, where few tokens are many."""
     import statmech_attention.theory.on_tokens as on_tokens
 
-    train, test = words.take(range(24)), words.take(range(24, 30))
-    problem = sma.Problem(train, labels, width=15.0, temperature=0.1, variance=VARIANCE)
+    problem = sma.Problem(words.take(range(24)), labels, width=15.0, temperature=0.1, variance=VARIANCE)
     exact = sma.solve(problem)
     monkeypatch.setattr(on_tokens, "PAIRED", 10)
+    return problem, exact, words.take(range(24, 30))
+
+
+def test_many_tokens_are_projected_without_being_asked(unasked):
+    problem, exact, test = unasked
     found = sma.solve(problem)
     assert found.problem.projected
     np.testing.assert_allclose(found.predict(test).mean, exact.predict(test).mean, rtol=0, atol=1e-6)
@@ -201,11 +209,16 @@ def test_many_tokens_are_projected_without_being_asked(monkeypatch, words, label
     assert colder.problem.attentioned is found.problem.attentioned
     limit = sma.solve(problem.replace(width=np.inf))
     assert limit.problem.projected
+
+
+@pytest.mark.slow
+def test_sweeps_searches_and_the_criterion_project_many_tokens_too(unasked):
+    problem, exact, test = unasked
     swept = sma.solve_sweep(problem, widths=[15.0, 30.0], temperatures=[0.1])
     np.testing.assert_allclose(swept[0, 0].predict(test).mean, exact.predict(test).mean, rtol=0, atol=1e-6)
     best = sma.maximise_evidence(problem, chosen="temperature").solution
     assert best.problem.projected
-    assert np.isclose(sma.criterion(found, test).r, sma.criterion(exact, test).r, rtol=1e-4)
+    assert np.isclose(sma.criterion(sma.solve(problem), test).r, sma.criterion(exact, test).r, rtol=1e-4)
 
 
 def test_derivatives_of_the_evidence_are_those_of_differences(network, words, labels):
@@ -256,24 +269,24 @@ def test_what_does_not_fit_is_refused(network, words, labels, call, words_of):
         call(network, words, labels)
 
 
-def test_what_is_seen_and_its_solution_are_saved_whole(many, tmp_path):
+@pytest.mark.parametrize("reduced", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_what_is_seen_and_its_solution_are_saved_whole(many, tmp_path, reduced):
     words, labels = many
     network, new = sma.projection(words, 6, variance=VARIANCE), texts(5, seed=6)
     problem = sma.Problem(network(words), labels, width=20.0, temperature=0.2, variance=VARIANCE)
-    for each in (problem, problem.reduce()):
-        solution = sma.solve(each)
-        again = sma.load(sma.save(solution, tmp_path / "one.nc"))
-        assert isinstance(again, sma.Solution)
-        assert again.problem.projected
-        assert again.problem.examples == 90
-        assert float(again.landscape.value(again.point)) == float(solution.landscape.value(solution.point))
-        np.testing.assert_array_equal(again.predict(new).mean, solution.predict(new).mean)
-        hotter = [sma.solve(one.problem.replace(temperature=0.3), start=one) for one in (again, solution)]
-        assert float(hotter[0].excess) == float(hotter[1].excess)
+    solution = sma.solve(problem.reduce() if reduced else problem)
+    again = sma.load(sma.save(solution, tmp_path / "one.nc"))
+    assert isinstance(again, sma.Solution)
+    assert again.problem.projected
+    assert again.problem.examples == 90
+    assert float(again.landscape.value(again.point)) == float(solution.landscape.value(solution.point))
+    np.testing.assert_array_equal(again.predict(new).mean, solution.predict(new).mean)
+    hotter = [sma.solve(one.problem.replace(temperature=0.3), start=one) for one in (again, solution)]
+    assert float(hotter[0].excess) == float(hotter[1].excess)
     assert isinstance(sma.load(sma.save(problem, tmp_path / "two.nc")), sma.Problem)
 
 
-@pytest.mark.parametrize(("width", "components"), [(20.0, 9), (np.inf, 4)])
+@pytest.mark.parametrize(("width", "components"), [pytest.param(20.0, 9, marks=pytest.mark.slow), (np.inf, 4)])
 def test_worth_of_reduced_rows_is_that_of_their_examples(many, width, components):
     words, labels = many
     network = sma.projection(words, components, variance=VARIANCE)

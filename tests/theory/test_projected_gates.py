@@ -50,6 +50,7 @@ def test_less_is_left_out_the_more_components_there_are(words):
         last = seen.left_out
 
 
+@pytest.mark.slow
 def test_a_solution_with_all_components_is_that_of_all_pairs():
     words = texts(26, 6, longest=6, layers=(sma.Heads(2), sma.Gated(3)))
     train, test = words.take(range(20)), words.take(range(20, 26))

@@ -100,6 +100,7 @@ def test_sweep_and_evidence_maximum_count_the_examples_rotated_away():
     assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_batches_and_gradients_go_through_a_reduced_problem():
     problem = added()
     batch = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), problem)

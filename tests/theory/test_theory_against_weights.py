@@ -96,6 +96,7 @@ def weighted_means(logs, *quantities):
     return rows
 
 
+@pytest.mark.slow
 def test_weights_and_order_parameters_have_the_same_posterior(networks, xi, data):
     """Networks weighed by their squared errors, against their order parameters weighed by exp(-P E(U) / 2).
 

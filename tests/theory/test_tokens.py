@@ -25,6 +25,7 @@ CHAINS = {
     "narrow heads, two outputs": ([("narrow heads", 2), ("narrow skip", 1)], "last", 2, (3.0, 2.0, 2.0)),
     "an empty skip": ([("skip", 0), ("heads", 2)], "first", None, (3.0, 3.0, 2.0)),
 }
+FURTHER = ("skip below, three outputs", "narrow heads", "narrow heads, two outputs", "an empty skip")
 
 
 def arguments(layers, readout, outputs, lengths, seed):
@@ -91,8 +92,11 @@ def test_kernel_of_infinite_width_is_the_covariance_of_sampled_networks(layers):
     assert np.all(np.abs(apart) < 4 * products.std(axis=0) / np.sqrt(draws))
 
 
-# The others are solved both ways below.
-@pytest.mark.parametrize("name", [name for name in CHAINS if name not in ("heads", "skips", "narrow skips")])
+# "heads", "skips" and "narrow skips" are solved both ways below.
+@pytest.mark.parametrize(
+    "name",
+    ["all kinds, two outputs", *(pytest.param(name, marks=pytest.mark.slow) for name in FURTHER)],
+)
 def test_solution_in_all_directions_is_that_of_all_paths(name):
     train, test, labels, numbers = setting(name)
     problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
@@ -109,6 +113,7 @@ def test_solution_in_all_directions_is_that_of_all_paths(name):
     np.testing.assert_allclose(sma.log_evidence(found, corrected=True), corrected, rtol=1e-8, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_both_kinds_have_the_same_derivatives_through_the_minimum():
     """Of predictions, in the logarithms of temperature and width and in the labels, at held directions."""
     layers, labels = [("skip", 1), ("heads", 2)], 2 * np.random.default_rng(0).normal(size=6)
@@ -154,6 +159,7 @@ def test_gram_matrices_of_all_levels_are_those_of_all_paths():
         np.testing.assert_allclose(found.gram(level), rows @ overlap @ rows.T / heads, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_gram_matrices_of_several_outputs_lead_from_the_readout_to_the_kernel():
     """At the top $U$ of the outputs, at the token that is read; at the bottom, by (K2), the kernel of all paths."""
     train, _, labels, numbers = setting("skip below, three outputs")
@@ -182,7 +188,10 @@ def test_heads_that_share_values_have_no_gates(monkeypatch):
 
 
 # The number of heads, and a head of the second layer whose gate is moved.
-@pytest.mark.parametrize(("name", "heads", "gate"), [("skip below, three outputs", 3, 2), ("narrow skips", 4, 3)])
+@pytest.mark.parametrize(
+    ("name", "heads", "gate"),
+    [("skip below, three outputs", 3, 2), pytest.param("narrow skips", 4, 3, marks=pytest.mark.slow)],
+)
 def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths(name, heads, gate):
     train, _, labels, numbers = setting(name)
     problem = sma.Problem(sma.attentioned_inputs(**train), labels, **numbers)
@@ -210,7 +219,7 @@ def test_slopes_of_the_evidence_are_those_of_the_theory_of_paths(name, heads, ga
         np.testing.assert_allclose(slopes["variance"][place] * numbers["variance"][place], moved, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["narrow heads", "all kinds, two outputs"])
+@pytest.mark.parametrize("name", [pytest.param("narrow heads", marks=pytest.mark.slow), "all kinds, two outputs"])
 def test_slopes_in_the_attention_are_those_of_the_theory_of_paths(name):
     train, _, labels, numbers = setting(name)
     rng, mask = np.random.default_rng(1), train["mask"]
@@ -323,7 +332,11 @@ def test_a_start_with_few_directions_gets_as_many_as_are_asked_for(many):
 
 @pytest.mark.parametrize(
     ("layers", "width"),
-    [((sma.Heads(2, values=1), 2), 1e5), ((sma.Heads(1, values=2), 2), 1e6), ((2, 2), (1e6, 3, 1e6))],
+    [
+        pytest.param((sma.Heads(2, values=1), 2), 1e5, marks=pytest.mark.slow),
+        pytest.param((sma.Heads(1, values=2), 2), 1e6, marks=pytest.mark.slow),
+        ((2, 2), (1e6, 3, 1e6)),
+    ],
 )
 def test_narrow_heads_and_layers_between_wide_ones_are_solved(layers, width):
     """The first step of L-BFGS has length one, which would move logarithms of narrow stages by hundreds."""
@@ -357,7 +370,7 @@ def test_training_inputs_as_new_ones_have_the_training_kernel(many):
     np.testing.assert_allclose(whole.predict(problem.attentioned).mean, expected.mean, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["skips", "narrow heads"])
+@pytest.mark.parametrize("name", [pytest.param("skips", marks=pytest.mark.slow), "narrow heads"])
 def test_infinite_width_is_kernel_regression_but_for_narrow_heads(name):
     train, test, labels, numbers = setting(name)
     numbers["width"] = np.inf
@@ -445,6 +458,7 @@ def take(given, part):
     return given["inputs"][part], tuple(one[part] for one in given["attention"]), given["mask"][part]
 
 
+@pytest.mark.slow
 def test_tokens_and_their_solution_are_saved_whole(many, tmp_path):
     problem, whole = many
     for thing in (problem, whole):
@@ -458,7 +472,7 @@ def test_tokens_and_their_solution_are_saved_whole(many, tmp_path):
     assert narrower.action > whole.action
 
 
-@pytest.mark.parametrize("width", [3.0, np.inf])
+@pytest.mark.parametrize("width", [3.0, pytest.param(np.inf, marks=pytest.mark.slow)])
 def test_maximum_of_the_evidence_is_that_of_the_theory_of_paths(width):
     train, _, labels, _ = setting("skips")
     tokens, paths = (make(**train) for make in (sma.token_inputs, sma.attentioned_inputs))

@@ -147,6 +147,7 @@ def attended(queries, keys):
     return sma.attention_from_queries_and_keys([queries] * LAYERS, [keys] * LAYERS)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimised")
 def test_the_posterior_is_that_of_all_weights_with_queries_and_keys(weighed):
     (inputs, labels), (test_inputs, _) = task(6), task(2, seed=5)

@@ -30,6 +30,7 @@ def test_another_temperature_would_be_seen():
     assert np.abs(np.asarray(moved) - theirs["mean"].values[0]).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimised")
 def test_samples_are_those_of_the_first_paper():
     theirs, _ = authors.chains()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 
 from attention_book.one_shot import OneShot, glyph_split, glyphs, train
 from attention_book.runs import notebooks, results
@@ -74,6 +75,7 @@ def wait_for(path, process):
     raise AssertionError(f"no {path.name} in a minute")
 
 
+@pytest.mark.slow
 def test_record_of_a_run_that_was_stopped_twice_has_the_bits_of_one_that_was_not(results_root):
     (results_root / "tiny.md").write_text(NOTEBOOK)
     record = results_root / "x.nc"

@@ -87,6 +87,7 @@ def test_solvable_saddle_point_is_that_of_the_solver_on_data():
     assert np.all(np.abs(np.mean(draws, axis=0) - wanted) < 4 * error + 0.01 * np.linalg.norm(wanted))
 
 
+@pytest.mark.slow
 def test_several_layers_differ_by_the_entropy_alone():
     noise, signal = np.eye(4) + 0.4 * np.eye(4)[::-1], np.array([1.5, 0.2, 0.0, -0.3])
     model = SolvableModel(

@@ -9,6 +9,7 @@ from attention_book.theory.useless_heads import accuracies, useless_heads
 from statmech_attention.theory.levels.paths import least_entropy
 
 
+@pytest.mark.slow
 def test_groups_of_paths_have_the_action_and_accuracy_of_the_whole_model():
     *right, good, value, levels = useless_heads(2)(10.0, 2.0, 1.0, 0.1)
     orders = [np.diag(levels[[3, 5, 4, 6]]), np.diag(levels[1:3]), levels[0]]

@@ -43,6 +43,7 @@ def test_mean_outputs_are_those_of_weighted_networks_from_the_prior(skips):
     np.testing.assert_allclose(drawn.variance.mean((0, 1)) + drawn.mean.var((0, 1)), variances, rtol=0.05)
 
 
+@pytest.mark.slow
 def test_theory_without_paths_is_near_networks_of_more_paths_than_neurons():
     """16 paths with skips, six neurons: at most 3 % off, and the limit at least five times as much."""
     known, temperature = 20, 0.1
