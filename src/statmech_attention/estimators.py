@@ -141,7 +141,8 @@ class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
             layer with a head per path; flattened inputs are then read as one path, with a warning.
         width, temperature, variance: as in `Problem`.
 
-    There are no weights of classes. Of rare classes change the threshold of `predict_proba`.
+    There are no weights of classes, and the network has no constant of its own. Where classes differ in size, add a
+    feature that is 1 to all paths, or change the threshold of `predict_proba`.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "AttentionPathsClassifier":
