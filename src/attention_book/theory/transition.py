@@ -21,6 +21,7 @@ from statmech_attention.theory.levels.paths import full_rank
 from statmech_attention.theory.prepared import all_pairs
 
 _ROTATION = np.array([[1, 1], [-1, 1]]) / np.sqrt(2)
+_LEAST = 3.0  # the smallest entropy (11): one of the readout, two of a layer with two paths
 _KICK = 0.25  # time between two kicks of the dynamics, in relaxation times of a weight without data
 _GRID = np.linspace(np.log(0.8), np.log(40), 17)  # of ln U along (1, -1), on which the landscape is sought
 
@@ -98,7 +99,8 @@ def _stationary(action: Action, point):
 
 def landscape(action: Action):
     """U along (1, -1) and the action at the prior's minimum, the saddle point and the learned minimum; NaN if one."""
-    return _extrema(action)[:2]
+    along, excess, _ = _extrema(action)
+    return along, excess + _LEAST
 
 
 def next_order(action: Action) -> float:

@@ -7,6 +7,7 @@ import pytest
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize, minimize_scalar
 
+import statmech_attention as sma
 from attention_book.theory import transition
 
 
@@ -51,6 +52,14 @@ def test_barriers_are_those_of_separate_code(draw):
     _, action = transition.landscape(transition.action_of(data, width, 0.05))
     barrier = width / 2 * (action[1] - action[0])
     assert barrier == pytest.approx(_barrier(data, width, 0.05), abs=2e-4)
+
+
+def test_the_landscape_begins_at_the_action_of_the_solution():
+    data = transition.draw(np.random.default_rng([0, 20, 120]), 120, 480, 0.995, 0.7)
+    _, action = transition.landscape(transition.action_of(data, 20, 0.05))
+    inputs = data.x * np.sqrt(data.x.shape[-1] / data.features)
+    problem = sma.Problem(inputs, data.y, layers=(2,), width=20, temperature=0.05)
+    assert float(sma.solve(problem).action) == pytest.approx(action[0], rel=1e-7)
 
 
 def test_next_order_is_that_of_separate_code():
