@@ -80,6 +80,7 @@ np.save({path!r}, np.concatenate([np.ravel(seen.values), [jax.device_count()], n
 """
 
 
+@pytest.mark.slow
 def test_devices_share_the_texts_of_a_block(tmp_path):
     found = []
     for count in (1, 4):

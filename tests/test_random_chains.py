@@ -139,6 +139,7 @@ def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_acti
     close(found.order_parameters, moved, 1e-6)
 
 
+@pytest.mark.slow
 @on_chains(0, ALWAYS[1:])
 def test_a_batch_is_its_solutions_and_is_read_as_it_was_written(tmp_path_factory, chain):
     xi, labels, test = chain.problem()

@@ -81,6 +81,7 @@ def test_at_infinite_width_it_is_exact(problem):
     np.testing.assert_allclose(found.losses, wanted, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_exact_evidence_of_a_smaller_network_is_that_of_weights_with_zeros(problem):
     """The coefficients follow: nothing here is about smaller networks."""
     inputs, labels = problem

@@ -54,6 +54,7 @@ def errors():
     return np.array(rows)
 
 
+@pytest.mark.slow
 def test_errors_fall_with_the_orders_they_should(errors):
     """At fixed P the saddle point's U has an error of order 1/N^2, f one of order 1/N."""
     slopes = np.diff(np.log(errors[-3:]), axis=0) / np.diff(np.log(WIDTHS[-3:]))[:, None, None]

@@ -154,6 +154,7 @@ def test_tokens_paths_and_components_agree(both_ways):
     assert np.allclose(jax.tree.leaves(one.predict(new)), jax.tree.leaves(two.predict(along)), rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("both_ways", ["skips"], indirect=True)
 def test_what_a_projection_leaves_out_is_noise(both_ways):
     tokens, _, new, _ = both_ways

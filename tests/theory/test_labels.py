@@ -67,13 +67,20 @@ def test_evidence_and_outputs_of_classes_are_those_of_laplaces_method():
     np.testing.assert_allclose(found.predict(VALUES).mean, outputs, atol=1e-5)
 
 
-def test_the_minimum_with_classes_is_that_of_another_minimiser_and_has_derivatives():
-    def solved(temperature, **options):
-        problem = sma.Problem(VALUES, CLASSES, width=3.0, layers=(2,) * 2, temperature=temperature)
-        return sma.solve(problem, energy=sma.LogisticLabels(), tolerance=1e-9, **options)
+def solved(temperature, **options):
+    """A solution with classes at finite width."""
+    problem = sma.Problem(VALUES, CLASSES, width=3.0, layers=(2,) * 2, temperature=temperature)
+    return sma.solve(problem, energy=sma.LogisticLabels(), tolerance=1e-9, **options)
 
+
+@pytest.mark.slow
+def test_the_minimum_with_classes_is_that_of_another_minimiser():
     found, other = solved(0.3), solved(0.3, method="gradients")
     np.testing.assert_allclose(other.order_parameter, found.order_parameter, atol=1e-7)
+
+
+def test_the_minimum_with_classes_has_the_evidence_of_laplaces_method_and_derivatives():
+    found = solved(0.3)
     kernel = np.asarray(sma.kernel(found.problem.attentioned, found.problem.attentioned, found.order_parameter))
     evidence, _ = laplace(kernel, 0.3, CLASSES)
     bulk = -1.5 * float(

@@ -117,7 +117,7 @@ class Counts(Energy):
         return jnp.linalg.slogdet(covariance)[1] + self.labels @ jnp.linalg.solve(covariance, self.labels)
 
 
-@pytest.mark.parametrize("method", ["dense", "products", "gradients"])
+@pytest.mark.parametrize("method", ["dense", pytest.param("products", marks=pytest.mark.slow), "gradients"])
 def test_a_further_energy_is_its_value_alone(method):
     rng = np.random.default_rng(4)
     seen, labels, noise = rng.normal(size=(5, 2, 3)), rng.normal(size=5), rng.uniform(0.1, 1.0, 5)

@@ -103,7 +103,7 @@ def test_inputs_with_fewer_directions_than_features_lose_nothing(chains):
     assert_same(found, sma.solve(sma.Problem(xi, labels, width=6, temperature=0.01)).order_parameters)
 
 
-@pytest.mark.parametrize("heads", [(2, 1), (2, sma.Outputs(2))])
+@pytest.mark.parametrize("heads", [(2, 1), pytest.param((2, sma.Outputs(2)), marks=pytest.mark.slow)])
 def test_more_examples_than_features_of_all_paths_are_rotated_away_and_lose_nothing(heads):
     rng = np.random.default_rng(75)
     inputs, labels = rng.normal(size=(40, 2, 3)), rng.normal(size=40 if heads == (2, 1) else (40, 2))

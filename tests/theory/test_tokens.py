@@ -289,6 +289,7 @@ def test_left_out_predictions_of_two_outputs_are_those_without_both():
         np.testing.assert_allclose(found.left_out()[place], mean)
 
 
+@pytest.mark.slow
 def test_a_narrower_network_leads_to_the_other_minimum_as_with_paths():
     """Two tokens, each seen by a head: a weak signal in noise that both share."""
     sizes = {"examples": 100, "features": 400, "width": 10.0, "temperature": 0.05}
@@ -472,7 +473,7 @@ def test_tokens_and_their_solution_are_saved_whole(many, tmp_path):
     assert narrower.action > whole.action
 
 
-@pytest.mark.parametrize("width", [3.0, pytest.param(np.inf, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("width", [pytest.param(3.0, marks=pytest.mark.slow), np.inf])
 def test_maximum_of_the_evidence_is_that_of_the_theory_of_paths(width):
     train, _, labels, _ = setting("skips")
     tokens, paths = (make(**train) for make in (sma.token_inputs, sma.attentioned_inputs))

@@ -96,7 +96,9 @@ def test_the_sampled_density_is_that_of_the_action_at_variances_that_are_learned
     np.testing.assert_allclose(law.potential(position, None, None), wanted, rtol=1e-10)
 
 
-@pytest.mark.parametrize("examples, width", [(20, 10), (40, 1000), (20, jnp.inf)], ids=str)
+@pytest.mark.parametrize(
+    "examples, width", [(20, 10), pytest.param(40, 1000, marks=pytest.mark.slow), (20, jnp.inf)], ids=str
+)
 def test_a_climb_ends_at_a_maximum_over_attention_and_order_parameters(examples, width):
     def problem_of(theta, inputs, labels):
         return network(inputs, labels, width)(theta)

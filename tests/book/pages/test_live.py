@@ -90,6 +90,7 @@ def transformer(toy):
     return live.transformer(toy, plt.figure(figsize=(1, 1)))
 
 
+@pytest.mark.slow
 @needs_node
 def test_javascript_reads_sentences_and_solves_their_theory_as_the_library_does(toy, transformer):
     train, test = toy.seen(toy.train), toy.seen(toy.test)

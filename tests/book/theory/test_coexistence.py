@@ -66,6 +66,7 @@ def test_phase_is_named_by_its_order_parameter(U, said):
     assert coexistence.phase(np.array(U, float)) == said
 
 
+@pytest.mark.slow
 def test_search_moves_towards_weaker_correlation_and_keeps_two_minima():
     away, s, load, T = coexistence.edge([0.25], seed=0, tries=8, steps=3)[0]
     numbers = 1 - away, s, 0.25, load, T
@@ -73,6 +74,7 @@ def test_search_moves_towards_weaker_correlation_and_keeps_two_minima():
     assert abs(_lowest(numbers, np.zeros(3))[0] - _lowest(numbers, np.array([1.5, -4.0, 0.0]))[0]) > 1e-3
 
 
+@pytest.mark.slow
 def test_threshold_is_where_the_second_path_beats_its_constant():
     model = coexistence.SolvableModel(
         np.eye(2), [1.0, 0.0], offset=[1.0, 1.5], examples=100, features=231, temperature=0.1
