@@ -42,10 +42,10 @@ def pytest_collection_finish():
 
 
 def most_held():
-    """Return the memory at which a process forgets: half of all for all of them, from one GiB to six."""
+    """Return the memory at which a process forgets: a third of all for all of them, from one GiB to four."""
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    share = os.sysconf("SC_PHYS_PAGES") * resource.getpagesize() // (2 * processes)
-    return min(max(share, 2**30), 6 * 2**30)
+    share = os.sysconf("SC_PHYS_PAGES") * resource.getpagesize() // (3 * processes)
+    return min(max(share, 2**30), 2**32)
 
 
 @pytest.hookimpl(trylast=True)

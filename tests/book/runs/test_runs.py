@@ -16,26 +16,13 @@ TESTS = Path(__file__).parents[2]
 IN_A_KERNEL = {"comparison"}  # as readers execute it; the others here, where most is imported and compiled
 CONFIGURATION = yaml.safe_load((workflow.ROOT / "workflow" / "smoke.yaml").read_text(encoding="utf-8"))
 DRAWN_ON_THREADS = {"sampling", "one_shot_sampling", "skips", "learned", "many_paths", "trust"}
-SLOW = ["as-it-is", "chains", "comparison", "curve", "directions", "evidences", "kept", "layers", "learned", "many"]
-SLOW += [
-    "minima",
-    "network",
-    "patterns",
-    "posterior",
-    "pruning",
-    "random-networks",
-    "skips",
-    "smaller",
-    "theory",
-    "weights",
-    "width",
-]
+QUICK = {"trust", "phases", "memory", "chain", "encoder-curve", "gates", "order-one", "transition", "order"}
 
 
-def records(runs=None, slow=SLOW):
+def records(runs=None):
     """The records of some runs, or of all of them."""
     names = [line["record"] for line in CONFIGURATION["runs"] if runs is None or line["run"] in runs]
-    return [pytest.param(name, marks=pytest.mark.slow if name in slow else []) for name in names]
+    return [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +71,7 @@ def test_run_makes_a_record_of_its_parameters_with_numbers(name, made):
     assert any(np.isfinite(one).all() for one in numbers.data_vars.values() if one.dtype.kind in "fi")
 
 
-@pytest.mark.parametrize("name", records(DRAWN_ON_THREADS, slow=SLOW))
+@pytest.mark.parametrize("name", records(DRAWN_ON_THREADS))
 def test_run_that_draws_on_threads_gives_the_same_numbers_twice(name, made, tmp_path):
     one, again = made(name), tmp_path / "again.nc"
     _, given = next(one.runs())
