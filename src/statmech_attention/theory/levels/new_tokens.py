@@ -62,7 +62,7 @@ def output(test: TokenInputs, train: TokenInputs, ranked: Ranked, features: Feat
     if isinstance(train, ProjectedInputs):
         return output_of_components(test, train, ranked, features, action, point, variances)
     cross, own = new_kernels(test, Descent.of(train, ranked, features, action, point, variances))
-    regression = action.energy.regression(action.overlap(point))
+    regression = action.regression(point)
     return regression.predict(jnp.asarray(cross.reshape(own.size, -1).T), jnp.asarray(own.reshape(-1)))
 
 
