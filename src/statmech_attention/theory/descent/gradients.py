@@ -34,8 +34,8 @@ def descend(action: Action, start, tolerance: float, max_steps: int) -> Minimum:
     left, outcome = _GRADIENTS * int(max_steps) - 1, Outcome.RUNNING if here.finite else Outcome.NOT_FINITE
     while outcome == Outcome.RUNNING and here.norm > tolerance:
         step = _step(here.slope, pairs)
-        there, count = _along(here, step if here.slope @ step < 0 else -here.slope, left)
-        left -= count
+        there, taken = _along(here, step if here.slope @ step < 0 else -here.slope, left)
+        left -= taken
         if there is None and pairs and left > 0:
             pairs.clear()  # and try the gradient itself
         elif there is None:
@@ -46,9 +46,9 @@ def descend(action: Action, start, tolerance: float, max_steps: int) -> Minimum:
                 pairs.append(pair)
             here = there
     count = jnp.asarray(_GRADIENTS * int(max_steps) - left, jnp.int32)
-    reached = jnp.asarray(here.point), jnp.asarray(here.value), jnp.asarray(here.norm), count
+    point, value, norm = (jnp.asarray(part) for part in (here.point, here.value, here.norm))
     ended = Outcome.CONVERGED if outcome == Outcome.RUNNING else outcome
-    return Minimum(*reached, jnp.asarray(int(ended), jnp.int32), here.nats)
+    return Minimum(point, value, norm, count, jnp.asarray(int(ended), jnp.int32), here.nats)
 
 
 class _Place:
@@ -79,7 +79,7 @@ class _Place:
 def _step(slope: np.ndarray, pairs: deque) -> np.ndarray:
     """Minus the slope times the inverse Hessian of the pairs, between one and what the last of them saw (Nocedal)."""
     if not pairs:
-        return -slope * min(1.0, 1 / max(np.linalg.norm(slope), 1e-300))
+        return -slope / max(1.0, float(np.linalg.norm(slope)))
     left, shares = slope, []
     for moved, bent in reversed(pairs):
         shares.append(moved @ left / (moved @ bent))

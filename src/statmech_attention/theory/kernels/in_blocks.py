@@ -22,6 +22,7 @@ from statmech_attention.model.tokens import TokenInputs
 _LENGTHS = 4  # lengths are padded to multiples of it
 _ENTRIES = {"cpu": 2**21}  # of the matrices of two blocks, all seeds together: what fits into a cache
 _ON_ACCELERATOR = 2**27
+_DERIVED = 4  # times as many where all levels are kept for derivatives
 
 
 class Block(NamedTuple):
@@ -96,24 +97,62 @@ def kernel_in_blocks(
 
     With `single` numbers within a block are of single precision.
     """
-    number = np.float32 if single else np.float64
+    kernel, factors = np.empty((len(inputs), len(others))), _factors(inputs.chain, variances)
+    for one, other in _pairs(inputs, others, np.float32 if single else np.float64):
+        _fill(kernel, one, other, _of_blocks(one[1:], other[1:], factors), others is inputs)
+    return variances[0] * kernel
+
+
+def slopes_in_blocks(
+    inputs: TokenInputs, others: TokenInputs, variances
+) -> list[Float[np.ndarray, "_gates examples others"]]:
+    r"""Derivatives of this $K$ in gates on the variances of all seeds of a layer, or on that of a block of units."""
+    sizes = [1 if layer.gates else layer.seeds for layer in inputs.chain.layers]
+    slopes = [np.empty((size, len(inputs), len(others))) for size in sizes]
+    factors = _factors(inputs.chain, variances)
+    for one, other in _pairs(inputs, others, np.float64, _DERIVED):
+        for whole, part in zip(slopes, _slopes_of_blocks(one[1:], other[1:], factors), strict=True):
+            _fill(whole, one, other, variances[0] * np.asarray(part), others is inputs)
+    return slopes
+
+
+def pulled_in_blocks(
+    inputs: TokenInputs, variances, pull: Float[np.ndarray, "examples examples"]
+) -> list[Float[np.ndarray, " seeds"]]:
+    r"""Derivatives of $\mathrm{tr}(W K)$ in gates on the variances of all seeds, for a symmetric $W$."""
+    factors = _factors(inputs.chain, variances)
+    totals = [np.zeros(len(factor)) for factor in factors]
+    for one, other in _pairs(inputs, inputs, np.float64, _DERIVED):
+        part = pull[np.ix_(one.numbers, other.numbers)] * (1 if one.numbers[0] == other.numbers[0] else 2)
+        missing = len(one.weights) - len(one.numbers), len(other.weights) - len(other.numbers)
+        weights = np.pad(variances[0] * part, [(0, count) for count in missing])
+        for total, factor, slope in zip(
+            totals, factors, _pulled_of_blocks(one[1:], other[1:], factors, weights), strict=True
+        ):
+            total += factor * np.asarray(slope)
+    return totals
+
+
+def _pairs(inputs: TokenInputs, others: TokenInputs, number, times: int = 1) -> Iterator[tuple[Block, Block]]:
+    """All pairs of blocks, of the same inputs half of them."""
     seeds = max([layer.shape[1] for layer in inputs.groups[0].maps if layer.ndim == 4], default=1)
     longest = max(each.groups[-1].length for each in (inputs, others))
     entries = _ENTRIES.get(jax.default_backend(), _ON_ACCELERATOR)
-    at_once = 1 << max(0, int(math.log2(max(1.0, math.sqrt(entries / (seeds * longest**2))))))
+    at_once = 1 << max(0, int(math.log2(max(1.0, math.sqrt(entries / (times * seeds * longest**2))))))
     rows = list(padded_blocks(inputs, at_once))
     columns = rows if others is inputs else list(padded_blocks(others, at_once))
-    factors = _factors(inputs.chain, variances)
-    kernel = np.empty((len(inputs), len(others)))
     for place, row in enumerate(rows):
         one = row.cast(number)
         for other in columns[place if others is inputs else 0 :]:
-            part = np.asarray(_of_blocks(one[1:], other.cast(number)[1:], factors), float)
-            part = part[: len(one.numbers), : len(other.numbers)]
-            kernel[np.ix_(one.numbers, other.numbers)] = part
-            if others is inputs:
-                kernel[np.ix_(other.numbers, one.numbers)] = part.T
-    return variances[0] * kernel
+            yield one, other.cast(number)
+
+
+def _fill(whole, one: Block, other: Block, part, symmetric: bool) -> None:
+    """Put what is found for two blocks where their examples are."""
+    part = np.asarray(part, float)[..., : len(one.numbers), : len(other.numbers)]
+    whole[..., one.numbers[:, None], other.numbers] = part
+    if symmetric:
+        whole[..., other.numbers[:, None], one.numbers] = part.swapaxes(-1, -2)
 
 
 def _factors(chain: Chain, variances) -> list[Float[np.ndarray, " seeds"]]:
@@ -129,14 +168,41 @@ def seed_variances(layer, variance: float) -> Float[np.ndarray, " seeds"]:
 @quick_jit()
 def _of_blocks(one, other, factors):
     """(K3) and (K2) between two blocks."""
+    return _gated(one, other, factors, len(factors) * [None])
+
+
+@quick_jit()
+def _slopes_of_blocks(one, other, factors):
+    """Derivatives in gates of every pair of examples, `(gates, examples, others)` for a layer."""
+    pair = len(one[2]), len(other[2])
+    ones = [jnp.ones((*pair, 1 if own.ndim == 3 else own.shape[1])) for own in one[0]]
+    slopes = jax.grad(lambda gates: jnp.sum(_gated(one, other, factors, gates)))(ones)
+    return [jnp.moveaxis(slope, -1, 0) for slope in slopes]
+
+
+@quick_jit()
+def _pulled_of_blocks(one, other, factors, pull):
+    """Derivatives in the variances of all seeds of what has the derivatives `pull` in the kernel."""
+    return jax.grad(lambda factors: jnp.vdot(pull, _gated(one, other, factors, len(factors) * [None])))(factors)
+
+
+def _gated(one, other, factors, gates):
+    """(K3) and (K2) between two blocks, with gates of every pair of examples or without."""
     (left, tokens, weights), (right, others, read) = one, other
     gram = weights[:, :, None, None] * read[None, None]
-    for own, theirs, factor in zip(left[::-1], right[::-1], factors[::-1], strict=True):
+    for own, theirs, factor, gate in zip(left[::-1], right[::-1], factors[::-1], gates[::-1], strict=True):
         scaled = own * factor.astype(own.dtype).reshape(1, -1, *(1,) * (own.ndim - 2))
-        if own.ndim == 3:  # gates of units, diagonals of their maps
-            gram = gram * jnp.einsum("pst,qsu->ptqu", scaled, theirs, precision="highest").astype(gram.dtype)
+        if own.ndim == 3:  # gates of units, diagonals of their maps, the first of them of the kept seed
+            kept = 0 if gate is None else 1
+            passed = jnp.einsum("pst,qsu->ptqu", scaled[:, kept:], theirs[:, kept:], precision="highest")
+            if gate is not None:
+                beside = jnp.einsum("pt,qu->ptqu", scaled[:, 0], theirs[:, 0])
+                passed = beside + gate.transpose(0, 2, 1)[..., None] * passed
+            gram = gram * passed.astype(gram.dtype)
         else:
             half = jnp.einsum("pstv,pvqu->qptsu", scaled, gram, precision="highest")
+            if gate is not None:
+                half = gate.transpose(1, 0, 2)[:, :, None, :, None] * half
             gram = jnp.einsum("qptsu,qswu->ptqw", half, theirs, precision="highest")
     products = jnp.einsum("pti,qui->ptqu", tokens, others, precision="highest")
     return jnp.sum(products * gram, axis=(1, 3)) / tokens.shape[2]
