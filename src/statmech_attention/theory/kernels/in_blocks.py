@@ -97,7 +97,7 @@ def kernel_in_blocks(
 
     With `single` numbers within a block are of single precision.
     """
-    kernel, factors = np.empty((len(inputs), len(others))), _factors(inputs.chain, variances)
+    kernel, factors = np.empty((len(inputs), len(others))), factors_of_seeds(inputs.chain, variances)
     for one, other in _pairs(inputs, others, np.float32 if single else np.float64):
         _fill(kernel, one, other, _of_blocks(one[1:], other[1:], factors), others is inputs)
     return variances[0] * kernel
@@ -109,7 +109,7 @@ def slopes_in_blocks(
     r"""Derivatives of this $K$ in gates on the variances of all seeds of a layer, or on that of a block of units."""
     sizes = [1 if layer.gates else layer.seeds for layer in inputs.chain.layers]
     slopes = [np.empty((size, len(inputs), len(others))) for size in sizes]
-    factors = _factors(inputs.chain, variances)
+    factors = factors_of_seeds(inputs.chain, variances)
     for one, other in _pairs(inputs, others, np.float64, _DERIVED):
         for whole, part in zip(slopes, _slopes_of_blocks(one[1:], other[1:], factors), strict=True):
             _fill(whole, one, other, variances[0] * np.asarray(part), others is inputs)
@@ -120,7 +120,7 @@ def pulled_in_blocks(
     inputs: TokenInputs, variances, pull: Float[np.ndarray, "examples examples"]
 ) -> list[Float[np.ndarray, " seeds"]]:
     r"""Derivatives of $\mathrm{tr}(W K)$ in gates on the variances of all seeds, for a symmetric $W$."""
-    factors = _factors(inputs.chain, variances)
+    factors = factors_of_seeds(inputs.chain, variances)
     totals = [np.zeros(len(factor)) for factor in factors]
     for one, other in _pairs(inputs, inputs, np.float64, _DERIVED):
         part = pull[np.ix_(one.numbers, other.numbers)] * (1 if one.numbers[0] == other.numbers[0] else 2)
@@ -135,16 +135,22 @@ def pulled_in_blocks(
 
 def _pairs(inputs: TokenInputs, others: TokenInputs, number, times: int = 1) -> Iterator[tuple[Block, Block]]:
     """All pairs of blocks, of the same inputs half of them."""
-    seeds = max([layer.shape[1] for layer in inputs.groups[0].maps if layer.ndim == 4], default=1)
-    longest = max(each.groups[-1].length for each in (inputs, others))
-    entries = _ENTRIES.get(jax.default_backend(), _ON_ACCELERATOR)
-    at_once = 1 << max(0, int(math.log2(max(1.0, math.sqrt(entries / (times * seeds * longest**2))))))
+    at_once = pairs_at_once(inputs, others, times)
     rows = list(padded_blocks(inputs, at_once))
     columns = rows if others is inputs else list(padded_blocks(others, at_once))
     for place, row in enumerate(rows):
         one = row.cast(number)
         for other in columns[place if others is inputs else 0 :]:
             yield one, other.cast(number)
+
+
+def pairs_at_once(inputs: TokenInputs, others: TokenInputs, times: int = 1) -> int:
+    """How many examples a block has, so that the matrices of two fit `times` over into what is fast."""
+    seeds = max([layer.shape[1] for layer in inputs.groups[0].maps if layer.ndim == 4], default=1)
+    longest = max(each.groups[-1].length for each in (inputs, others))
+    entries = _ENTRIES.get(jax.default_backend(), _ON_ACCELERATOR)
+    most = 1 << max(0, int(math.log2(max(1.0, math.sqrt(entries / (times * seeds * longest**2))))))
+    return min(most, 1 << (max(len(inputs), len(others)) - 1).bit_length())
 
 
 def _fill(whole, one: Block, other: Block, part, symmetric: bool) -> None:
@@ -155,7 +161,7 @@ def _fill(whole, one: Block, other: Block, part, symmetric: bool) -> None:
         whole[..., other.numbers[:, None], one.numbers] = part.swapaxes(-1, -2)
 
 
-def _factors(chain: Chain, variances) -> list[Float[np.ndarray, " seeds"]]:
+def factors_of_seeds(chain: Chain, variances) -> list[Float[np.ndarray, " seeds"]]:
     """The variance of every seed, one of kept ones, from the first layer up."""
     return [seed_variances(*pair) for pair in zip(chain.layers, variances[1:-1], strict=True)]
 
@@ -206,3 +212,23 @@ def _gated(one, other, factors, gates):
             gram = jnp.einsum("qptsu,qswu->ptqw", half, theirs, precision="highest")
     products = jnp.einsum("pti,qui->ptqu", tokens, others, precision="highest")
     return jnp.sum(products * gram, axis=(1, 3)) / tokens.shape[2]
+
+
+def levels_between(one, other, factors, keeps: tuple[int, ...]) -> Iterator[tuple[Array, Array]]:
+    """(K3) between two blocks from the readout down: what enters a level, and the part that has passed values."""
+    (left, _, weights), (right, _, read) = one, other
+    gram = weights[:, :, None, None] * read[None, None]
+    yield gram, gram
+    for own, theirs, factor, keep in zip(left[::-1], right[::-1], factors[::-1], keeps[::-1], strict=True):
+        scaled = own * factor.reshape(1, -1, *(1,) * (own.ndim - 2))
+        values = _mapped(scaled[:, keep:], theirs[:, keep:], gram)
+        gram = values + _mapped(own[:, :keep], theirs[:, :keep], gram) if keep else values
+        yield gram, values
+
+
+def _mapped(own, theirs, gram):
+    """$\\sum_s B_s G B_s^\\top$ between two blocks."""
+    if own.ndim == 3:
+        return gram * jnp.einsum("pst,qsu->ptqu", own, theirs, precision="highest")
+    half = jnp.einsum("pstv,pvqu->qptsu", own, gram, precision="highest")
+    return jnp.einsum("qptsu,qswu->ptqw", half, theirs, precision="highest")
