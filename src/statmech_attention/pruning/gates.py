@@ -63,7 +63,7 @@ def head_kernels(
     if any(layer.heads not in (0, layer.value_matrices) for layer in chain.layers):
         raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
     slopes = _slopes(inputs, others, variance)
-    each = [part[int(layer.keeps) :] for layer, part in zip(chain.layers, slopes, strict=True) if layer.heads]
+    each = [part for layer, part in zip(chain.layers, slopes, strict=True) if layer.heads]
     return np.concatenate(_some(each, inputs, "a layer with heads"))
 
 
@@ -112,7 +112,7 @@ def unit_slopes(
     targets, scale, temperature = _fitted(kernel, labels, temperature)
     pull = 0.5 * scale * twice_slope(Regression.of(scale * kernel, temperature, targets), targets)
     slopes = pulled_in_blocks(inputs, known, known[-1] * pull)
-    each = [part[1:] for layer, part in zip(inputs.chain.layers, slopes, strict=True) if layer.gates]
+    each = [part for layer, part in zip(inputs.chain.layers, slopes, strict=True) if layer.gates]
     return _some(each, inputs, "a Gated layer")
 
 

@@ -97,21 +97,21 @@ def kernel_in_blocks(
 
     With `single` numbers within a block are of single precision.
     """
-    kernel, factors = np.empty((len(inputs), len(others))), factors_of_seeds(inputs.chain, variances)
+    kernel, known = np.empty((len(inputs), len(others))), factors_and_keeps(inputs.chain, variances)
     for one, other in _pairs(inputs, others, np.float32 if single else np.float64):
-        _fill(kernel, one, other, _of_blocks(one[1:], other[1:], factors), others is inputs)
+        _fill(kernel, one, other, _of_blocks(one[1:], other[1:], *known), others is inputs)
     return variances[0] * kernel
 
 
 def slopes_in_blocks(
     inputs: TokenInputs, others: TokenInputs, variances
 ) -> list[Float[np.ndarray, "_gates examples others"]]:
-    r"""Derivatives of this $K$ in gates on the variances of all seeds of a layer, or on that of a block of units."""
-    sizes = [1 if layer.gates else layer.seeds for layer in inputs.chain.layers]
+    r"""Derivatives of this $K$ in gates on the variances of a layer's values, or on that of a block of units."""
+    sizes = [1 if layer.gates else layer.seeds - int(layer.keeps) for layer in inputs.chain.layers]
     slopes = [np.empty((size, len(inputs), len(others))) for size in sizes]
-    factors = factors_of_seeds(inputs.chain, variances)
+    known = factors_and_keeps(inputs.chain, variances)
     for one, other in _pairs(inputs, others, np.float64, _DERIVED):
-        for whole, part in zip(slopes, _slopes_of_blocks(one[1:], other[1:], factors), strict=True):
+        for whole, part in zip(slopes, _slopes_of_blocks(one[1:], other[1:], *known), strict=True):
             _fill(whole, one, other, variances[0] * np.asarray(part), others is inputs)
     return slopes
 
@@ -119,18 +119,16 @@ def slopes_in_blocks(
 def pulled_in_blocks(
     inputs: TokenInputs, variances, pull: Float[np.ndarray, "examples examples"]
 ) -> list[Float[np.ndarray, " seeds"]]:
-    r"""Derivatives of $\mathrm{tr}(W K)$ in gates on the variances of all seeds, for a symmetric $W$."""
-    factors = factors_of_seeds(inputs.chain, variances)
+    r"""Derivatives of $\mathrm{tr}(W K)$ in gates on the variances of values, for a symmetric $W$."""
+    factors, keeps = factors_and_keeps(inputs.chain, variances)
     totals = [np.zeros(len(factor)) for factor in factors]
     for one, other in _pairs(inputs, inputs, np.float64, _DERIVED):
         part = pull[np.ix_(one.numbers, other.numbers)] * (1 if one.numbers[0] == other.numbers[0] else 2)
         missing = len(one.weights) - len(one.numbers), len(other.weights) - len(other.numbers)
         weights = np.pad(variances[0] * part, [(0, count) for count in missing])
-        for total, factor, slope in zip(
-            totals, factors, _pulled_of_blocks(one[1:], other[1:], factors, weights), strict=True
-        ):
-            total += factor * np.asarray(slope)
-    return totals
+        slopes = _pulled_of_blocks(one[1:], other[1:], factors, keeps, weights)
+        totals = [total + np.asarray(slope) for total, slope in zip(totals, slopes, strict=True)]
+    return [(total * factor)[keep:] for total, factor, keep in zip(totals, factors, keeps, strict=True)]
 
 
 def _pairs(inputs: TokenInputs, others: TokenInputs, number, times: int = 1) -> Iterator[tuple[Block, Block]]:
@@ -161,9 +159,10 @@ def _fill(whole, one: Block, other: Block, part, symmetric: bool) -> None:
         whole[..., other.numbers[:, None], one.numbers] = part.swapaxes(-1, -2)
 
 
-def factors_of_seeds(chain: Chain, variances) -> list[Float[np.ndarray, " seeds"]]:
-    """The variance of every seed, one of kept ones, from the first layer up."""
-    return [seed_variances(*pair) for pair in zip(chain.layers, variances[1:-1], strict=True)]
+def factors_and_keeps(chain: Chain, variances) -> tuple[list[Float[np.ndarray, " seeds"]], tuple[int, ...]]:
+    """The variance of every seed, one of kept ones, and how many are kept, from the first layer up."""
+    factors = [seed_variances(*pair) for pair in zip(chain.layers, variances[1:-1], strict=True)]
+    return factors, tuple(int(layer.keeps) for layer in chain.layers)
 
 
 def seed_variances(layer, variance: float) -> Float[np.ndarray, " seeds"]:
@@ -171,64 +170,56 @@ def seed_variances(layer, variance: float) -> Float[np.ndarray, " seeds"]:
     return np.where(np.arange(layer.seeds) < int(layer.keeps), 1.0, variance)
 
 
-@quick_jit()
-def _of_blocks(one, other, factors):
+@quick_jit(static=("keeps",))
+def _of_blocks(one, other, factors, keeps: tuple[int, ...]):
     """(K3) and (K2) between two blocks."""
-    return _gated(one, other, factors, len(factors) * [None])
+    return _kernel(one, other, factors, keeps)
 
 
-@quick_jit()
-def _slopes_of_blocks(one, other, factors):
+@quick_jit(static=("keeps",))
+def _slopes_of_blocks(one, other, factors, keeps: tuple[int, ...]):
     """Derivatives in gates of every pair of examples, `(gates, examples, others)` for a layer."""
     pair = len(one[2]), len(other[2])
-    ones = [jnp.ones((*pair, 1 if own.ndim == 3 else own.shape[1])) for own in one[0]]
-    slopes = jax.grad(lambda gates: jnp.sum(_gated(one, other, factors, gates)))(ones)
-    return [jnp.moveaxis(slope, -1, 0) for slope in slopes]
+    sizes = [1 if own.ndim == 3 else own.shape[1] - keep for own, keep in zip(one[0], keeps, strict=True)]
+    gates = [jnp.ones((size, *pair)) for size in sizes]
+    return jax.grad(lambda gates: jnp.sum(_kernel(one, other, factors, keeps, gates)))(gates)
 
 
-@quick_jit()
-def _pulled_of_blocks(one, other, factors, pull):
+@quick_jit(static=("keeps",))
+def _pulled_of_blocks(one, other, factors, keeps: tuple[int, ...], pull):
     """Derivatives in the variances of all seeds of what has the derivatives `pull` in the kernel."""
-    return jax.grad(lambda factors: jnp.vdot(pull, _gated(one, other, factors, len(factors) * [None])))(factors)
+    return jax.grad(lambda factors: jnp.vdot(pull, _kernel(one, other, factors, keeps)))(factors)
 
 
-def _gated(one, other, factors, gates):
-    """(K3) and (K2) between two blocks, with gates of every pair of examples or without."""
-    (left, tokens, weights), (right, others, read) = one, other
-    gram = weights[:, :, None, None] * read[None, None]
-    for own, theirs, factor, gate in zip(left[::-1], right[::-1], factors[::-1], gates[::-1], strict=True):
-        scaled = own * factor.astype(own.dtype).reshape(1, -1, *(1,) * (own.ndim - 2))
-        if own.ndim == 3:  # gates of units, diagonals of their maps, the first of them of the kept seed
-            kept = 0 if gate is None else 1
-            passed = jnp.einsum("pst,qsu->ptqu", scaled[:, kept:], theirs[:, kept:], precision="highest")
-            if gate is not None:
-                beside = jnp.einsum("pt,qu->ptqu", scaled[:, 0], theirs[:, 0])
-                passed = beside + gate.transpose(0, 2, 1)[..., None] * passed
-            gram = gram * passed.astype(gram.dtype)
-        else:
-            half = jnp.einsum("pstv,pvqu->qptsu", scaled, gram, precision="highest")
-            if gate is not None:
-                half = gate.transpose(1, 0, 2)[:, :, None, :, None] * half
-            gram = jnp.einsum("qptsu,qswu->ptqw", half, theirs, precision="highest")
+def _kernel(one, other, factors, keeps, gates=None):
+    *_, (gram, _) = levels_between(one, other, factors, keeps, gates)
+    return summed_tokens(one[1], other[1], gram)
+
+
+def summed_tokens(tokens, others, gram) -> Float[Array, "examples others"]:
+    """(K2) between two blocks, at a unit variance of the projection."""
     products = jnp.einsum("pti,qui->ptqu", tokens, others, precision="highest")
     return jnp.sum(products * gram, axis=(1, 3)) / tokens.shape[2]
 
 
-def levels_between(one, other, factors, keeps: tuple[int, ...]) -> Iterator[tuple[Array, Array]]:
+def levels_between(one, other, factors, keeps: tuple[int, ...], gates=None) -> Iterator[tuple[Array, Array]]:
     """(K3) between two blocks from the readout down: what enters a level, and the part that has passed values."""
     (left, _, weights), (right, _, read) = one, other
     gram = weights[:, :, None, None] * read[None, None]
     yield gram, gram
-    for own, theirs, factor, keep in zip(left[::-1], right[::-1], factors[::-1], keeps[::-1], strict=True):
-        scaled = own * factor.reshape(1, -1, *(1,) * (own.ndim - 2))
-        values = _mapped(scaled[:, keep:], theirs[:, keep:], gram)
+    each = zip(left[::-1], right[::-1], factors[::-1], keeps[::-1], (gates or len(left) * [None])[::-1], strict=True)
+    for own, theirs, factor, keep, gate in each:
+        scaled = own * factor.astype(own.dtype).reshape(1, -1, *(1,) * (own.ndim - 2))
+        values = _mapped(scaled[:, keep:], theirs[:, keep:], gram, gate)
         gram = values + _mapped(own[:, :keep], theirs[:, :keep], gram) if keep else values
         yield gram, values
 
 
-def _mapped(own, theirs, gram):
-    """$\\sum_s B_s G B_s^\\top$ between two blocks."""
+def _mapped(own, theirs, gram, gate=None):
+    r"""$\sum_s g_s B_s G B_s^\top$ between two blocks; of gated units, diagonals of their maps, $g$ is one."""
     if own.ndim == 3:
-        return gram * jnp.einsum("pst,qsu->ptqu", own, theirs, precision="highest")
+        through = jnp.einsum("pst,qsu->ptqu", own, theirs, precision="highest").astype(gram.dtype) * gram
+        return through if gate is None else gate[0, :, None, :, None] * through
     half = jnp.einsum("pstv,pvqu->qptsu", own, gram, precision="highest")
+    half = half if gate is None else gate.transpose(2, 1, 0)[:, :, None, :, None] * half
     return jnp.einsum("qptsu,qswu->ptqw", half, theirs, precision="highest")

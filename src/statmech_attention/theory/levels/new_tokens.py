@@ -22,7 +22,13 @@ from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.kernels.in_blocks import factors_of_seeds, levels_between, padded_blocks, pairs_at_once
+from statmech_attention.theory.kernels.in_blocks import (
+    factors_and_keeps,
+    levels_between,
+    padded_blocks,
+    pairs_at_once,
+    summed_tokens,
+)
 from statmech_attention.theory.kernels.projected import ProjectedInputs
 from statmech_attention.theory.levels.components import output_of_components
 from statmech_attention.theory.levels.features import Seen
@@ -54,13 +60,10 @@ def new_kernels(test: TokenInputs, train: TokenInputs, columns, descent: Descent
 
     With the training examples, `(examples, outputs, others, outputs)`, and with themselves, `(examples, outputs)`.
     """
-    size, chain = descent.features.seen.shape[-1], train.chain
+    size = descent.features.seen.shape[-1]
     few = [grown(level[:, :size], len(level), size) for level in map(np.asarray, columns)]
     others = list(padded_blocks(_beside(train, few), at_once := pairs_at_once(test, train)))
-    keeps, factors = (
-        tuple(int(layer.keeps) for layer in chain.layers),
-        factors_of_seeds(chain, (1.0, *descent.variances, 1.0)),
-    )
+    factors, keeps = factors_and_keeps(train.chain, (1.0, *descent.variances, 1.0))
     order, found = np.concatenate([block.numbers for block in others]), list[Any]()
     for block in padded_blocks(test, at_once):
         one = block.cast(np.float64)
@@ -87,11 +90,10 @@ def _limits(one, other, factors, keeps: tuple[int, ...]):
     for place, pair in enumerate(levels_between(one, other, factors, keeps)):
         levels.append([jnp.einsum("ptqu,qua->pta", part, columns[:, :, place], precision="highest") for part in pair])
         gram = pair[0]
-    products = jnp.einsum("pti,qui->ptqu", tokens, wide[..., : tokens.shape[2]], precision="highest")
-    return levels, jnp.sum(products * gram, axis=(1, 3)) / tokens.shape[2]
+    return levels, summed_tokens(tokens, wide[..., : tokens.shape[2]], gram)
 
 
-@quick_jit(static=("keeps",))
+@quick_jit(static=("keeps",), level=0)
 def _of_block(block, limits, kernel, descent: Descent, keeps: tuple[int, ...]):
     """Kernels of a block of examples."""
     (maps, tokens, weights), top = block, descent.top
@@ -99,7 +101,8 @@ def _of_block(block, limits, kernel, descent: Descent, keeps: tuple[int, ...]):
     spread = [[jnp.einsum("na,cd->ncad", part.reshape(rows, -1), top) for part in pair] for pair in limits]
     above = spread[0][0], jnp.einsum("et,eu,cd->etcud", weights, weights, top)
     for place, layer in enumerate(reversed(range(len(maps)))):
-        own = maps[layer] if maps[layer].ndim == 4 else maps[layer][..., None] * jnp.eye(weights.shape[1])
+        own = maps[layer]
+        own = own if own.ndim == 4 else jnp.einsum("est,tu->estu", own, jnp.eye(weights.shape[1]))
         above = _below(own, keeps[layer], descent, place, layer, above, spread[place][0], spread[place + 1])
     across, within = above
     moved = (across - spread[-1][0]).reshape(*weights.shape, *across.shape[1:])
