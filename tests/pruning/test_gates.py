@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 import statmech_attention as sma
 from statmech_attention import checks
 from statmech_attention.pruning import head_indices, head_kernels, kernel_worth
-from statmech_attention.theory.kernels import of_tokens
+from statmech_attention.theory.kernels import in_blocks
 
 LAYERS = (sma.SkipHeads(2), 3, sma.Linear())
 VARIANCE = (1.2, 0.7, 1.5, 0.9, 1.1)
@@ -30,7 +30,7 @@ def rows_of(examples, seed, gates=(1.0,) * 5):
 @pytest.mark.parametrize("head", range(5))
 def test_kernel_without_a_head_is_that_of_the_network_with_its_gate_closed(head, monkeypatch):
     if head == 0:  # example by example
-        monkeypatch.setattr("statmech_attention.theory.kernels.of_tokens._AT_ONCE", 1)
+        monkeypatch.setattr(in_blocks, "_ENTRIES", {"cpu": 1})
     gates = np.where(np.arange(5) == head, 0.0, 1.0)
     whole, without = ((rows_of(6, 1, one), rows_of(4, 2, one)) for one in (np.ones(5), gates))
     found = sma.kernel(*whole, variance=VARIANCE) - head_kernels(*whole, variance=VARIANCE)[head]
@@ -78,20 +78,20 @@ def test_scale_and_temperature_are_those_of_the_largest_evidence(outputs):
 
 @pytest.mark.parametrize("depth", [1, 4])
 def test_memory_is_said_before_it_is_taken_and_is_what_is_taken(monkeypatch, depth):
-    rng, count = np.random.default_rng(7), 60
-    maps = [rng.dirichlet(np.ones(12), (count, 2, 12)).swapaxes(2, 3) for _ in range(depth)]
-    rows = sma.token_inputs(rng.normal(size=(count, 12, 3)), maps, layers=(2,) * depth)
-    matrix = 8 * (count * 12) ** 2
-    monkeypatch.setattr(of_tokens, "_AT_ONCE", 2**15)  # so that the blocks are small here, too
+    rng, count = np.random.default_rng(7), 120
+    maps = [rng.dirichlet(np.ones(4), (count, 2, 4)).swapaxes(2, 3) for _ in range(depth)]
+    rows = sma.token_inputs(rng.normal(size=(count, 4, 3)), maps, layers=(2,) * depth)
+    matrix, whole = 8 * count**2, 4 * depth
+    monkeypatch.setattr(in_blocks, "_ENTRIES", {"cpu": 2**12})  # so that the blocks are small here, too
+    head_kernels(rows, rows)
     tracemalloc.start()
     head_kernels(rows, rows)
     peak = tracemalloc.get_traced_memory()[1] / matrix
     tracemalloc.stop()
-    assert depth + 1 < peak < depth + 3.5
+    assert whole / 2 < peak < whole + 2
     assert checks.free_memory() > 2**20
-    monkeypatch.setattr(checks, "free_memory", lambda: (depth + 3) * matrix - 1)
-    said = rf"inputs: {depth + 3} matrices of 720 x 720 numbers need .* GiB are free. .* fewer or shorter texts"
-    with pytest.raises(MemoryError, match=said):
+    monkeypatch.setattr(checks, "free_memory", lambda: whole * matrix - 1)
+    with pytest.raises(MemoryError, match=rf"inputs: {whole} matrices of 120 x 120 numbers need .* Take fewer texts"):
         head_kernels(rows, rows)
-    monkeypatch.setattr(checks, "free_memory", lambda: (depth + 3) * matrix)
+    monkeypatch.setattr(checks, "free_memory", lambda: whole * matrix)
     head_kernels(rows, rows)

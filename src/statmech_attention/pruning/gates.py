@@ -1,16 +1,13 @@
 r"""Worth of heads and blocks to a network of infinite width, without paths: its kernel is linear in their gates.
 
 A gate $g$ multiplies a head's term in (K3), $\sigma_l^2 H_l^{-1} \Omega_h G \Omega_h^\top$. So
-$K - \partial K / \partial g$ is the kernel without the head, exactly. One pass down gives $G_{l+1}$, one up
-the adjoint of $K_{\mu\nu}$, $O_1 = \sigma_0^2 N_0^{-1} x_{\mu t} \cdot x_{\nu s}$ and
-$O_{l+1} = \sigma_l^2 \sum_s B_s^\top O_l B_s$, and
-
-    dK_{mu nu} / dg = sigma_l^2 sum_ts (B_h G_{l+1} B_h^T)[mu t, nu s]  O_l[mu t, nu s].
+$K - \partial K / \partial g$ is the kernel without the head, exactly. The derivatives of all heads are found at once,
+a block of pairs of examples at a time, by automatic differentiation of (K3).
 
 A feed-forward block's term is $\sigma_l^2 \Gamma \circ G_{l+1}$, a unit's the part of it with its own gates.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,15 +19,9 @@ from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.tokens import TokenInputs
 from statmech_attention.pruning.heads import head_indices
+from statmech_attention.theory.kernels.in_blocks import kernel_in_blocks, pulled_in_blocks, slopes_in_blocks
 from statmech_attention.theory.kernels.of_paths import check_semi_definite
-from statmech_attention.theory.kernels.of_tokens import (
-    check_alike,
-    infinite_width,
-    layer_step,
-    mapped,
-    stepped,
-    transposed,
-)
+from statmech_attention.theory.kernels.of_tokens import check_alike
 from statmech_attention.theory.kernels.regression import Regression
 
 _NOISE = np.geomspace(1e-4, 1e2, 121)  # T over the kernel's mean
@@ -71,12 +62,9 @@ def head_kernels(
     chain = checks.instance("inputs", inputs, TokenInputs).chain
     if any(layer.heads not in (0, layer.value_matrices) for layer in chain.layers):
         raise ValueError(f"layers: wanted one value matrix per head, got {chain.shorthand}.")
-    slopes: list = []
-    for place, gram, adjoint, one in _levels(inputs, others, variance):
-        layer = chain.layers[place]
-        if layer.heads:
-            slopes.extend(one * _head_terms(inputs, others, place, slice(int(layer.keeps), None), gram, adjoint))
-    return np.stack(_some(slopes, inputs, "a layer with heads"))
+    slopes = _slopes(inputs, others, variance)
+    each = [part for layer, part in zip(chain.layers, slopes, strict=True) if layer.heads]
+    return np.concatenate(_some(each, inputs, "a layer with heads"))
 
 
 def block_kernels(
@@ -95,12 +83,9 @@ def block_kernels(
     Raises:
         ValueError: no layer with gates.
     """
-    slopes = [
-        one * others.per_example(inputs.per_example(stepped(inputs, others, place, slice(1, None), gram) * adjoint).T).T
-        for place, gram, adjoint, one in _levels(inputs, others, variance)
-        if inputs.chain.layers[place].gates
-    ]
-    return np.stack(_some(slopes, inputs, "a Gated layer"))
+    slopes = _slopes(checks.instance("inputs", inputs, TokenInputs), others, variance)
+    each = [part for layer, part in zip(inputs.chain.layers, slopes, strict=True) if layer.gates]
+    return np.concatenate(_some(each, inputs, "a Gated layer"))
 
 
 def unit_slopes(
@@ -112,8 +97,7 @@ def unit_slopes(
 ) -> list[Float[np.ndarray, " units"]]:
     r"""Derivatives $\partial \ln p(Y) / \partial g$ in a gate of every unit of every block, from the first layer up.
 
-    With $W = \partial \ln p / \partial K$, spread over the tokens,
-    $\sigma_l^2 M^{-1}\, g_m^\top (W \circ O_l \circ G_{l+1})\, g_m$. One matrix for all units of a block.
+    That is $\sum_{\mu\nu} W_{\mu\nu}\, \partial K_{\mu\nu} / \partial g$ with $W = \partial \ln p / \partial K$.
 
     Args:
         inputs: from `token_inputs`.
@@ -124,17 +108,12 @@ def unit_slopes(
         ValueError: no layer with gates.
     """
     known = variances(variance, len(checks.instance("inputs", inputs, TokenInputs).chain.layers))
-    kernel = known[-1] * infinite_width(inputs, inputs, known)
+    kernel = known[-1] * kernel_in_blocks(inputs, inputs, known)
     targets, scale, temperature = _fitted(kernel, labels, temperature)
     pull = 0.5 * scale * twice_slope(Regression.of(scale * kernel, temperature, targets), targets)
-    pull = inputs.spread(inputs.spread(pull).T).T
-    slopes = []
-    for place, gram, adjoint, one in _levels(inputs, inputs, variance):
-        gates = inputs.diagonals(place, slice(1, None))
-        if gates is not None:
-            felt = (pull * adjoint * gram).astype(gates.dtype)
-            slopes.append(one * np.einsum("rm,rm->m", gates, felt @ gates).astype(float))
-    return _some(slopes, inputs, "a Gated layer")
+    slopes = pulled_in_blocks(inputs, known, known[-1] * pull)
+    each = [part for layer, part in zip(inputs.chain.layers, slopes, strict=True) if layer.gates]
+    return _some(each, inputs, "a Gated layer")
 
 
 def _some(slopes: list, inputs: TokenInputs, wanted: str) -> list:
@@ -143,40 +122,14 @@ def _some(slopes: list, inputs: TokenInputs, wanted: str) -> list:
     return slopes
 
 
-def _levels(inputs: TokenInputs, others: TokenInputs, variance) -> Iterator[tuple]:
-    """Number, $G$ above, the adjoint $O$ below, and variance of every layer from the first."""
-    check_alike(checks.instance("inputs", inputs, TokenInputs), others, "others")
-    known, sizes = variances(variance, len(inputs.chain.layers)), (len(inputs.tokens), len(others.tokens))
-    checks.memory("inputs", *sizes, len(known) + 1, "A row is a token of a text: take fewer or shorter texts.")
-    grams: list = []
-    infinite_width(inputs, others, known, lambda layer, gram, _: grams.append(gram))
-    adjoint = known[0] * known[-1] * (inputs.tokens @ others.tokens.T) / inputs.tokens.shape[1]
-    up, beside = transposed(inputs), transposed(others)
-    grams.pop()
-    for place in range(len(inputs.chain.layers)):
-        yield place, grams.pop(), adjoint, known[1 + place]
-        if grams:
-            adjoint, _ = layer_step(up, beside, place, adjoint, known[1 + place])
-
-
-def _head_terms(rows, others, place: int, seeds: slice, gram, adjoint) -> Float[np.ndarray, "heads examples others"]:
-    r"""$\sum_{ts'} (B_h G)_{\mu t, \nu s'} (O B_h)_{\mu t, \nu s'}$ of all heads, a few examples at a time."""
-    heads = rows.groups[0].maps[place][:, seeds].shape[1]
-    slopes = np.empty((heads, len(rows.order), len(others.order)))
-    for here, half in mapped(rows, place, seeds, gram):
-        examples, _, tokens, _ = half.shape
-        numbers, first = rows.order[np.searchsorted(rows.starts, here.start) :][:examples], 0
-        for other in others.groups:
-            right = other.maps[place][:, seeds]
-            count, length = len(right), other.length
-            across = adjoint[here, other.rows].reshape(-1, count, length).swapaxes(0, 1)
-            across = across @ right.transpose(0, 2, 1, 3).reshape(count, length, -1)
-            across = across.reshape(count, examples, tokens, heads, length)
-            left = half[..., other.rows].reshape(examples, heads, tokens, count, length)
-            terms = np.einsum("ehtpu,pethu->hep", left, across)
-            slopes[np.ix_(range(heads), numbers, others.order[first : first + count])] = terms
-            first += count
-    return slopes
+def _slopes(inputs: TokenInputs, others: TokenInputs, variance) -> list[Float[np.ndarray, "_gates examples others"]]:
+    """Derivatives in the gates of all seeds, or of a block of units, of every layer from the first."""
+    check_alike(inputs, others, "others")
+    known, layers = variances(variance, len(inputs.chain.layers)), inputs.chain.layers
+    gates = sum(1 if layer.gates else layer.seeds for layer in layers)
+    checks.memory("inputs", len(inputs), len(others), 2 * gates, "Take fewer texts.")
+    slopes = slopes_in_blocks(inputs, others, known)
+    return [known[-1] * part for part in slopes]
 
 
 def kernel_worth(

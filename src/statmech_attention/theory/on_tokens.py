@@ -27,6 +27,7 @@ _MOST, _SETTLE = 128, 0.02  # what `solve` takes if nothing is asked for
 _NOTHING = 1e-9  # of what labels feel: nothing is left out
 _UNITS = 128  # of a gated block
 _NEAR, _NEARER = 1e-2, 1e-5  # gradients at a point to begin from, and where two minima are told apart
+_ROWS = 400  # of which a much narrower network learns, for a point to begin from
 _LOWER = 1e-6  # of the action, by which another minimum is lower
 
 
@@ -56,13 +57,15 @@ def solved_on_tokens(
     ranked = _ranked(problem, most, known)
     warn_of_labels(problem, problem.variance[0] * problem.variance[-1] * float(np.trace(ranked.kernel)))
     last: Any = None
-    lower, spent = 0.0, 0
-    for count in _counts(ranked, most, known):
+    lower, spent, near = 0.0, 0, (max(tolerance, _NEARER), max_steps)
+    counts = _counts(ranked, most, known)
+    for count in counts:
+        enough = options if count == counts[-1] else near
         features = ranked.first(count, problem.attentioned)
         points = [_carried(one, ranked, features) for one in (last, known) if one is not None]
         if not points:
-            points, lower, spent = _first(problem, features, options, narrow)
-        solution = _lowest(problem, Directions(ranked, features, count, np.inf, False, lower), points, options)
+            points, lower, spent = _first(problem, features, near, narrow)
+        solution = _lowest(problem, Directions(ranked, features, count, np.inf, False, lower), points, enough)
         whole = count >= ranked.most and ranked.left_out(count) <= _NOTHING * ranked.total
         change = 0.0 if whole else np.inf if last is None else _change(last, solution)
         known_change = replace(solution.directions, change=change, settled=change <= settle)
@@ -71,7 +74,10 @@ def solved_on_tokens(
         spent = last.steps
         if whole or last.settled:
             break
-    return last
+    if float(last.gradient_norm) <= tolerance:
+        return last
+    end = _lowest(problem, last.directions, [last.point], options)
+    return replace(end, steps=end.steps + spent, start=last.start)
 
 
 def _through_projection(problem: Problem, start, **known) -> Solution:
@@ -196,16 +202,23 @@ def _carried(known: Solution, ranked: Ranked, features: Features):
 
 def _first(problem: Problem, features: Features, options: tuple[float, int], narrow: bool):
     """Where to begin, at the prior or at a much narrower network's minimum; how much lower that ends; gradients."""
-    action = _action(problem, features)
-    narrower = replace(action, weight=NARROWER * action.weight)
-    prior = jnp.zeros(action.levels.coordinates)
-    tolerance, max_steps = options
-    beyond = minimise(narrower, prior, max(tolerance, _NEAR), max_steps, "gradients").minimum.point
-    near = max(tolerance, _NEARER), max_steps
-    ends = [minimise(action, point, *near, "gradients").minimum for point in (prior, beyond)]
+    action, few = _action(problem, features), _action(*_some(problem, features))
+    prior, share = jnp.zeros(action.levels.coordinates), len(few.energy.labels) / len(action.energy.labels)
+    narrower = replace(few, weight=NARROWER / share * few.weight)
+    beyond = minimise(narrower, prior, max(options[0], _NEAR), options[1], "gradients").minimum.point
+    ends = [minimise(action, point, *options, "gradients").minimum for point in (prior, beyond)]
     lower = float(ends[0].value - ends[1].value)
     lower = lower if abs(lower) > _LOWER * (1 + abs(float(ends[0].value))) else 0.0
     return [ends[narrow].point], lower, int(ends[0].steps + ends[1].steps)
+
+
+def _some(problem: Problem, features: Features) -> tuple[Problem, Features]:
+    """Some of the rows, evenly spread, which will do for a point to begin from."""
+    if len(problem.labels) <= _ROWS or problem.energy is not None:
+        return problem, features
+    rows = np.linspace(0, len(problem.labels) - 1, _ROWS).astype(int)
+    few = features._replace(seen=features.seen[rows], rest=features.rest[np.ix_(rows, rows)], missing=None)
+    return problem.unchecked(labels=problem.labels[rows]), few
 
 
 def _lowest(problem: Problem, directions: Directions, points: list, options: tuple[float, int]) -> Solution:

@@ -207,8 +207,7 @@ class Solution:
     @property
     def regression(self) -> Regression:
         """The Gaussian process of the training labels at the minimum."""
-        action = single(self, "regression").landscape
-        return action.energy.regression(action.overlap(self.point))
+        return single(self, "regression").landscape.regression(self.point)
 
     @property
     def landscape(self) -> Action:

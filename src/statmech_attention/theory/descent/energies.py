@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.theory.kernels.regression import Regression
+from statmech_attention.theory.kernels.regression import Regression, gaussian_nats, logdet_and_inverse
 
 # A dense Hessian of larger matrices is in single precision.
 _LARGEST_DOUBLE = 2**22  # entries
@@ -98,7 +98,8 @@ class KernelEnergy(Energy):
         """The energy of a kernel."""
         if self.likelihood is not None:
             return self.likelihood.nats(kernel, self.temperature, self.labels)
-        return self.nats(self.fitted(kernel))
+        noise = self.temperature * jnp.eye(len(kernel))
+        return gaussian_nats(kernel + noise, self.labels) + self._without_row
 
     @property
     def quadratic(self) -> bool:
@@ -110,8 +111,12 @@ class KernelEnergy(Energy):
 
     def nats(self, regression: Regression) -> Float[Array, ""]:
         """The energy with what labels without a row contribute."""
-        missing = 0.0 if self.likelihood is not None else self.count - len(self.labels)
-        return regression.nats + missing * jnp.log(self.temperature)
+        return regression.nats if self.likelihood is not None else regression.nats + self._without_row
+
+    @property
+    def _without_row(self) -> Float[Array, ""]:
+        """What labels without a row contribute."""
+        return (self.count - len(self.labels)) * jnp.log(self.temperature)
 
 
 @jax.tree_util.register_dataclass
@@ -223,27 +228,12 @@ def _held_energy(overlap: Float[Array, "paths paths"], energy: PairEnergy) -> Fl
 def _held_change(primals, tangents):
     """By automatic differentiation the products with lower triangles would be slower."""
     (overlap, energy), (change, _) = primals, tangents
-    logdet, inverse = _inverse(energy.kernel(overlap), energy.temperature)
+    kernel = energy.kernel(overlap)
+    logdet, inverse = logdet_and_inverse(kernel + energy.temperature * jnp.eye(len(kernel)))
     solved = inverse @ energy.labels
     rows, columns = np.tril_indices(len(solved))
     slope = (inverse - jnp.outer(solved, solved))[rows, columns] * np.where(rows == columns, 1.0, 2.0)
-    without = (energy.count - len(solved)) * jnp.log(energy.temperature)
-    return logdet + energy.labels @ solved + without, (energy.products @ slope) @ packed(change)
-
-
-@jax.custom_jvp
-def _inverse(kernel: Float[Array, "rows rows"], temperature):
-    r"""$\ln\det(K + T)$ and $R$; differentiable in the kernel alone."""
-    eye = jnp.eye(len(kernel))
-    fit = Regression(jax.lax.linalg.cholesky(kernel + temperature * eye, symmetrize_input=False), jnp.zeros(len(eye)))
-    return fit.logdet, fit.solve(eye)
-
-
-@_inverse.defjvp
-def _inverse_change(primals, tangents):
-    logdet, inverse = _inverse(*primals)
-    change, _ = tangents
-    return (logdet, inverse), (jnp.sum(inverse * change), -inverse @ change @ inverse)
+    return logdet + energy.labels @ solved + energy._without_row, (energy.products @ slope) @ packed(change)
 
 
 def _curvature_of_pairs(

@@ -1,128 +1,117 @@
-"""Descent by gradients alone: SciPy's L-BFGS in the prior's units, and Newton's steps where it ends.
+"""Descent by gradients alone: L-BFGS in the prior's units.
 
-It compiles a gradient and no Hessian, which pays for whole models and for large problems of paths.
+It compiles a gradient and no Hessian, which pays for whole models and for large problems of paths. In the prior's
+units the entropy's Hessian is one, and so is the first one that is assumed. Steps are judged by their gradients
+where rounding hides a change of the action, so that a descent ends where gradients vanish.
 """
+
+from collections import deque
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.sparse.linalg import cg
 
 from statmech_attention.compiling import quick_jit
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.trust_region import Minimum, Outcome
 
-_MEMORY = 20  # pairs of steps and gradients
+_MEMORY = 50  # pairs of steps and changes of the gradient
 _GRADIENTS = 5  # for each of Newton's steps that are allowed
-_ATTEMPTS = 4  # from the lowest point so far
-_SHORTER = 0.1
-_CLOSE = 1e-2  # gradient from which Newton's steps lead to the minimum
-_STILL = 1e-14  # of the action, by which a step lowers it that is no longer seen
-_POLISH = 5
-_PRODUCTS = 100
+_TRIALS = 20  # lengths of one step
+_ENOUGH, _FLATTER = 1e-4, 0.9  # the descent along a step, and the share of the slope left behind it (Wolfe)
+_LONGER, _SHORTER = 3.0, 0.1
+_ROUNDING = 1e-12  # of the action
 
 
 def descend(action: Action, start, tolerance: float, max_steps: int) -> Minimum:
     """Go down from a point until the largest gradient entry is at most `tolerance`; `steps` counts gradients.
 
-    The first step of L-BFGS has length one, whatever the gradient. It is made as long as the gradient
-    in the prior's units, in which the entropy's Hessian is one: else the logarithms of narrow heads in
-    wide layers would jump by hundreds. Where the action is no number the step was too long, and a
-    shorter one is tried from the lowest point so far.
+    In the place of a curvature is $P E$.
+    The first step has at most length one in the prior's units: else the logarithms of narrow heads in wide layers
+    would jump by hundreds. Where the action is no number a step was too long.
     """
-    track = _Track(action, np.asarray(start), _GRADIENTS * int(max_steps))
-    length = min(1.0, float(np.linalg.norm(track.gradient * track.units)))
-    for attempt in range(_ATTEMPTS):
-        if not tolerance < track.norm < np.inf:
-            break
-        too_far = _run(track, length * _SHORTER**attempt, tolerance)
-        if not too_far or track.norm < _CLOSE:
-            break
-    _polish(track, tolerance)
-    if not np.isfinite(track.norm):
-        outcome = Outcome.NOT_FINITE
-    elif track.norm <= tolerance:
-        outcome = Outcome.CONVERGED
-    else:
-        outcome = Outcome.STALLED if track.left > 0 else Outcome.MAX_STEPS
-    numbers = jnp.asarray(track.value), jnp.asarray(track.norm), jnp.asarray(track.count, jnp.int32)
-    return Minimum(jnp.asarray(track.point), *numbers, jnp.asarray(int(outcome), jnp.int32), None)
+    here, pairs = _Place(action, np.asarray(start)), deque[tuple[np.ndarray, np.ndarray]](maxlen=_MEMORY)
+    left, outcome = _GRADIENTS * int(max_steps) - 1, Outcome.RUNNING if here.finite else Outcome.NOT_FINITE
+    while outcome == Outcome.RUNNING and here.norm > tolerance:
+        step = _step(here.slope, pairs)
+        there, taken = _along(here, step if here.slope @ step < 0 else -here.slope, left)
+        left -= taken
+        if there is None and pairs and left > 0:
+            pairs.clear()  # and try the gradient itself
+        elif there is None:
+            outcome = Outcome.STALLED if left > 0 else Outcome.MAX_STEPS
+        else:
+            pair = there.scaled - here.scaled, there.slope - here.slope
+            if pair[0] @ pair[1] > _ROUNDING * np.linalg.norm(pair[0]) * np.linalg.norm(pair[1]):
+                pairs.append(pair)
+            here = there
+    count = jnp.asarray(_GRADIENTS * int(max_steps) - left, jnp.int32)
+    point, value, norm = (jnp.asarray(part) for part in (here.point, here.value, here.norm))
+    ended = Outcome.CONVERGED if outcome == Outcome.RUNNING else outcome
+    return Minimum(point, value, norm, count, jnp.asarray(int(ended), jnp.int32), here.nats)
 
 
-class _Track:
-    """The lowest point so far, its value and gradient, and the number of gradients taken and left."""
+class _Place:
+    """A point with its value and gradient, and with both in the prior's units: `scaled` and `slope`."""
 
-    def __init__(self, action: Action, start: np.ndarray, left: int):
-        self.action, self.count, self.left = action, 0, left
-        self.units = np.asarray(action.bend(jnp.zeros(len(start)))) ** -0.5
-        self.keep(start, *self.evaluated(start))
+    def __init__(self, action: Action, point: np.ndarray, units: np.ndarray | None = None):
+        self.action, self.point = action, point
+        self.units = np.asarray(action.bend(jnp.zeros(len(point)))) ** -0.5 if units is None else units
+        (value, self.nats), gradient = _value_and_gradient(action, jnp.asarray(point))
+        self.value, self.gradient = float(value), np.asarray(gradient)
+        self.scaled, self.slope = point / self.units, self.gradient * self.units
+
+    @property
+    def finite(self) -> bool:
+        """True if action and gradient are numbers."""
+        return bool(np.isfinite(self.value) and np.all(np.isfinite(self.gradient)))
 
     @property
     def norm(self) -> float:
         """The largest gradient entry, infinite where the action is no number."""
-        norm = float(np.max(np.abs(self.gradient)))
-        return norm if np.isfinite(norm) else np.inf
+        return float(np.max(np.abs(self.gradient))) if self.finite else np.inf
 
-    def evaluated(self, point: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and gradient at a point."""
-        self.count, self.left = self.count + 1, self.left - 1
-        value, gradient = _value_and_gradient(self.action, jnp.asarray(point))
-        return float(value), np.asarray(gradient)
-
-    def keep(self, point: np.ndarray, value: float, gradient: np.ndarray) -> None:
-        """Go on from this point."""
-        self.point, self.value, self.gradient = point, value, gradient
+    def beside(self, step: np.ndarray) -> "_Place":
+        """The place a step further."""
+        return _Place(self.action, self.point + step * self.units, self.units)
 
 
-def _run(track: _Track, length: float, tolerance: float) -> bool:
-    """L-BFGS from the lowest point so far, with a first step of this length; true if it went too far."""
-    from scipy.optimize import minimize
-
-    units, too_far, last = length * track.units, False, np.inf
-
-    def value(scaled):
-        nonlocal too_far
-        height, gradient = track.evaluated(scaled * units)
-        if not (np.isfinite(height) and np.all(np.isfinite(gradient))):
-            too_far = True
-        elif height < track.value:
-            track.keep(scaled * units, height, gradient)
-        return height, gradient * units
-
-    def stop(_):
-        nonlocal last
-        still = last - track.value <= _STILL * (1 + abs(track.value))  # rounding hides further descent
-        if track.norm <= tolerance or still and track.norm < _CLOSE:
-            raise StopIteration
-        last = track.value
-
-    left = max(1, track.left)
-    options = {"maxcor": _MEMORY, "maxiter": left, "maxfun": left, "ftol": 0.0, "gtol": 0.0}
-    minimize(value, track.point / units, jac=True, method="L-BFGS-B", callback=stop, options=options)
-    return too_far
+def _step(slope: np.ndarray, pairs: deque) -> np.ndarray:
+    """Minus the slope times the inverse Hessian of the pairs, between one and what the last of them saw (Nocedal)."""
+    if not pairs:
+        return -slope / max(1.0, float(np.linalg.norm(slope)))
+    left, shares = slope, []
+    for moved, bent in reversed(pairs):
+        shares.append(moved @ left / (moved @ bent))
+        left = left - shares[-1] * bent
+    moved, bent = pairs[-1]
+    left = left * min(1.0, moved @ moved / (moved @ bent))
+    for (moved, bent), share in zip(pairs, reversed(shares), strict=True):
+        left = left + (share - bent @ left / (moved @ bent)) * moved
+    return -left
 
 
-def _polish(track: _Track, tolerance: float) -> None:
-    """Newton's steps, where rounding of the action hides further descent."""
-    for _ in range(_POLISH):
-        if not tolerance < track.norm < _CLOSE:
-            return
-        step = _newton_step(track.action, jnp.asarray(track.point), jnp.asarray(track.gradient))
-        point = track.point + np.asarray(step)
-        value, gradient = track.evaluated(point)
-        if not np.max(np.abs(gradient)) < track.norm:
-            return
-        track.keep(point, value, gradient)
+def _along(here: _Place, step: np.ndarray, left: int) -> tuple[_Place | None, int]:
+    """A place along a step with a lower action and a flatter slope, None if there is none; and gradients taken."""
+    least, most, length, start = 0.0, np.inf, 1.0, here.slope @ step
+    for count in range(1, 1 + min(_TRIALS, left)):
+        there = here.beside(length * step)
+        ahead, gained = there.slope @ step, here.value - there.value
+        hidden = abs(gained) <= _ROUNDING * (1 + abs(here.value))
+        if not there.finite:
+            most = length
+            length = least + _SHORTER * (most - least)
+        elif ahead > -_FLATTER * start if hidden else gained < -_ENOUGH * length * start:
+            most = length
+            length = 0.5 * (least + most)
+        elif ahead >= _FLATTER * start:
+            return there, count
+        else:
+            least = length
+            length = _LONGER * length if most == np.inf else 0.5 * (least + most)
+    return None, min(_TRIALS, left)
 
 
-@quick_jit()
+@quick_jit(level=0)
 def _value_and_gradient(action: Action, point):
-    return jax.value_and_grad(action.value)(point)
-
-
-@quick_jit()
-def _newton_step(action: Action, point, gradient):
-    units = action.bend(jnp.zeros_like(point)) ** -0.5
-    product = action.product(point)
-    solved, _ = cg(lambda y: units * product(units * y), -units * gradient, tol=1e-4, maxiter=_PRODUCTS)
-    return units * solved
+    return jax.value_and_grad(action.value_and_nats, has_aux=True)(point)

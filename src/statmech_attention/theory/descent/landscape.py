@@ -13,8 +13,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from statmech_attention.compiling import quick_jit
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.descent.energies import Energy
+from statmech_attention.theory.kernels.regression import Regression
 from statmech_attention.theory.levels.levels import Levels, entries, entropy_slope, excess_entropy, order_one
 
 
@@ -65,9 +67,18 @@ class Action:
         """$P E$ at a point."""
         return self.energy.value(self.overlap(point))
 
+    def regression(self, point: Float[Array, " coordinates"]) -> Regression:
+        """The Gaussian process of the labels at a point."""
+        return _regression(self, point)
+
     def value(self, point: Float[Array, " coordinates"]) -> Float[Array, ""]:
         """$S - S_0$ at a point, of which the others are derivatives."""
-        return excess_entropy(point, self.shares, self.levels) + self.weight * self.nats(point)
+        return self.value_and_nats(point)[0]
+
+    def value_and_nats(self, point: Float[Array, " coordinates"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The same, and $P E$."""
+        nats = self.nats(point)
+        return excess_entropy(point, self.shares, self.levels) + self.weight * nats, nats
 
     def dense(self, point: Float[Array, " coordinates"]):
         """Value, gradient and Hessian."""
@@ -97,3 +108,8 @@ class Action:
         r"""$\frac N2 (S - S_0)$, whose entropy vanishes in stages of infinite width."""
         prior = 0.5 * excess_entropy(point, self.widths, self.levels)
         return prior + 0.5 * weight * self.energy.held(self.overlap(point))
+
+
+@quick_jit(level=0)
+def _regression(action: Action, point) -> Regression:
+    return action.energy.regression(action.overlap(point))

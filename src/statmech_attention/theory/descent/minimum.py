@@ -50,7 +50,9 @@ def minimise(action: Action, start, tolerance, max_steps, method: str) -> Action
     still, start = jax.lax.stop_gradient((action, start))
     if method == "gradients" and checks.concrete(*jax.tree.leaves((still, start))):
         reached = descend(still, start, tolerance, max_steps)
-        return _ended(action, reached) if known else _differentiated(action, reached)
+        if known:
+            return _with_order_parameters(action, reached, reached.curvature)
+        return _differentiated(action, reached._replace(curvature=None))
     return (_found if known else _differentiable)(action, start, tolerance, max_steps, method == "dense")
 
 
@@ -64,11 +66,6 @@ def _found(action: Action, start, tolerance, max_steps, dense: bool) -> ActionMi
 def _differentiable(action: Action, start, tolerance, max_steps, dense: bool) -> ActionMinimum:
     still, start = jax.lax.stop_gradient((action, start))
     return _with_derivatives(action, _minimum(still, start, tolerance, max_steps, dense), dense)
-
-
-@quick_jit()
-def _ended(action: Action, reached: Minimum) -> ActionMinimum:
-    return _with_order_parameters(action, reached, action.nats(reached.point))
 
 
 @quick_jit()

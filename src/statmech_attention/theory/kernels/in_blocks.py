@@ -22,6 +22,7 @@ from statmech_attention.model.tokens import TokenInputs
 _LENGTHS = 4  # lengths are padded to multiples of it
 _ENTRIES = {"cpu": 2**21}  # of the matrices of two blocks, all seeds together: what fits into a cache
 _ON_ACCELERATOR = 2**27
+_DERIVED = 4  # times as many where all levels are kept for derivatives
 
 
 class Block(NamedTuple):
@@ -96,29 +97,72 @@ def kernel_in_blocks(
 
     With `single` numbers within a block are of single precision.
     """
-    number = np.float32 if single else np.float64
-    seeds = max([layer.shape[1] for layer in inputs.groups[0].maps if layer.ndim == 4], default=1)
-    longest = max(each.groups[-1].length for each in (inputs, others))
-    entries = _ENTRIES.get(jax.default_backend(), _ON_ACCELERATOR)
-    at_once = 1 << max(0, int(math.log2(max(1.0, math.sqrt(entries / (seeds * longest**2))))))
-    rows = list(padded_blocks(inputs, at_once))
-    columns = rows if others is inputs else list(padded_blocks(others, at_once))
-    factors = _factors(inputs.chain, variances)
-    kernel = np.empty((len(inputs), len(others)))
-    for place, row in enumerate(rows):
-        one = row.cast(number)
-        for other in columns[place if others is inputs else 0 :]:
-            part = np.asarray(_of_blocks(one[1:], other.cast(number)[1:], factors), float)
-            part = part[: len(one.numbers), : len(other.numbers)]
-            kernel[np.ix_(one.numbers, other.numbers)] = part
-            if others is inputs:
-                kernel[np.ix_(other.numbers, one.numbers)] = part.T
+    kernel, known = np.empty((len(inputs), len(others))), factors_and_keeps(inputs.chain, variances)
+    for one, other in _pairs(inputs, others, np.float32 if single else np.float64):
+        _fill(kernel, one, other, _of_blocks(one[1:], other[1:], *known), others is inputs)
     return variances[0] * kernel
 
 
-def _factors(chain: Chain, variances) -> list[Float[np.ndarray, " seeds"]]:
-    """The variance of every seed, one of kept ones, from the first layer up."""
-    return [seed_variances(*pair) for pair in zip(chain.layers, variances[1:-1], strict=True)]
+def slopes_in_blocks(
+    inputs: TokenInputs, others: TokenInputs, variances
+) -> list[Float[np.ndarray, "_gates examples others"]]:
+    r"""Derivatives of this $K$ in gates on the variances of a layer's values, or on that of a block of units."""
+    sizes = [1 if layer.gates else layer.seeds - int(layer.keeps) for layer in inputs.chain.layers]
+    slopes = [np.empty((size, len(inputs), len(others))) for size in sizes]
+    known = factors_and_keeps(inputs.chain, variances)
+    for one, other in _pairs(inputs, others, np.float64, _DERIVED):
+        for whole, part in zip(slopes, _slopes_of_blocks(one[1:], other[1:], *known), strict=True):
+            _fill(whole, one, other, variances[0] * np.asarray(part), others is inputs)
+    return slopes
+
+
+def pulled_in_blocks(
+    inputs: TokenInputs, variances, pull: Float[np.ndarray, "examples examples"]
+) -> list[Float[np.ndarray, " seeds"]]:
+    r"""Derivatives of $\mathrm{tr}(W K)$ in gates on the variances of values, for a symmetric $W$."""
+    factors, keeps = factors_and_keeps(inputs.chain, variances)
+    totals = [np.zeros(len(factor)) for factor in factors]
+    for one, other in _pairs(inputs, inputs, np.float64, _DERIVED):
+        part = pull[np.ix_(one.numbers, other.numbers)] * (1 if one.numbers[0] == other.numbers[0] else 2)
+        missing = len(one.weights) - len(one.numbers), len(other.weights) - len(other.numbers)
+        weights = np.pad(variances[0] * part, [(0, count) for count in missing])
+        slopes = _pulled_of_blocks(one[1:], other[1:], factors, keeps, weights)
+        totals = [total + np.asarray(slope) for total, slope in zip(totals, slopes, strict=True)]
+    return [(total * factor)[keep:] for total, factor, keep in zip(totals, factors, keeps, strict=True)]
+
+
+def _pairs(inputs: TokenInputs, others: TokenInputs, number, times: int = 1) -> Iterator[tuple[Block, Block]]:
+    """All pairs of blocks, of the same inputs half of them."""
+    at_once = pairs_at_once(inputs, others, times)
+    rows = list(padded_blocks(inputs, at_once))
+    columns = rows if others is inputs else list(padded_blocks(others, at_once))
+    for place, row in enumerate(rows):
+        one = row.cast(number)
+        for other in columns[place if others is inputs else 0 :]:
+            yield one, other.cast(number)
+
+
+def pairs_at_once(inputs: TokenInputs, others: TokenInputs, times: int = 1) -> int:
+    """How many examples a block has, so that the matrices of two fit `times` over into what is fast."""
+    seeds = max([layer.shape[1] for layer in inputs.groups[0].maps if layer.ndim == 4], default=1)
+    longest = max(each.groups[-1].length for each in (inputs, others))
+    entries = _ENTRIES.get(jax.default_backend(), _ON_ACCELERATOR)
+    most = 1 << max(0, int(math.log2(max(1.0, math.sqrt(entries / (times * seeds * longest**2))))))
+    return min(most, 1 << (max(len(inputs), len(others)) - 1).bit_length())
+
+
+def _fill(whole, one: Block, other: Block, part, symmetric: bool) -> None:
+    """Put what is found for two blocks where their examples are."""
+    part = np.asarray(part, float)[..., : len(one.numbers), : len(other.numbers)]
+    whole[..., one.numbers[:, None], other.numbers] = part
+    if symmetric:
+        whole[..., other.numbers[:, None], one.numbers] = part.swapaxes(-1, -2)
+
+
+def factors_and_keeps(chain: Chain, variances) -> tuple[list[Float[np.ndarray, " seeds"]], tuple[int, ...]]:
+    """The variance of every seed, one of kept ones, and how many are kept, from the first layer up."""
+    factors = [seed_variances(*pair) for pair in zip(chain.layers, variances[1:-1], strict=True)]
+    return factors, tuple(int(layer.keeps) for layer in chain.layers)
 
 
 def seed_variances(layer, variance: float) -> Float[np.ndarray, " seeds"]:
@@ -126,17 +170,56 @@ def seed_variances(layer, variance: float) -> Float[np.ndarray, " seeds"]:
     return np.where(np.arange(layer.seeds) < int(layer.keeps), 1.0, variance)
 
 
-@quick_jit()
-def _of_blocks(one, other, factors):
+@quick_jit(static=("keeps",))
+def _of_blocks(one, other, factors, keeps: tuple[int, ...]):
     """(K3) and (K2) between two blocks."""
-    (left, tokens, weights), (right, others, read) = one, other
-    gram = weights[:, :, None, None] * read[None, None]
-    for own, theirs, factor in zip(left[::-1], right[::-1], factors[::-1], strict=True):
-        scaled = own * factor.astype(own.dtype).reshape(1, -1, *(1,) * (own.ndim - 2))
-        if own.ndim == 3:  # gates of units, diagonals of their maps
-            gram = gram * jnp.einsum("pst,qsu->ptqu", scaled, theirs, precision="highest").astype(gram.dtype)
-        else:
-            half = jnp.einsum("pstv,pvqu->qptsu", scaled, gram, precision="highest")
-            gram = jnp.einsum("qptsu,qswu->ptqw", half, theirs, precision="highest")
+    return _kernel(one, other, factors, keeps)
+
+
+@quick_jit(static=("keeps",))
+def _slopes_of_blocks(one, other, factors, keeps: tuple[int, ...]):
+    """Derivatives in gates of every pair of examples, `(gates, examples, others)` for a layer."""
+    pair = len(one[2]), len(other[2])
+    sizes = [1 if own.ndim == 3 else own.shape[1] - keep for own, keep in zip(one[0], keeps, strict=True)]
+    gates = [jnp.ones((size, *pair)) for size in sizes]
+    return jax.grad(lambda gates: jnp.sum(_kernel(one, other, factors, keeps, gates)))(gates)
+
+
+@quick_jit(static=("keeps",))
+def _pulled_of_blocks(one, other, factors, keeps: tuple[int, ...], pull):
+    """Derivatives in the variances of all seeds of what has the derivatives `pull` in the kernel."""
+    return jax.grad(lambda factors: jnp.vdot(pull, _kernel(one, other, factors, keeps)))(factors)
+
+
+def _kernel(one, other, factors, keeps, gates=None):
+    *_, (gram, _) = levels_between(one, other, factors, keeps, gates)
+    return summed_tokens(one[1], other[1], gram)
+
+
+def summed_tokens(tokens, others, gram) -> Float[Array, "examples others"]:
+    """(K2) between two blocks, at a unit variance of the projection."""
     products = jnp.einsum("pti,qui->ptqu", tokens, others, precision="highest")
     return jnp.sum(products * gram, axis=(1, 3)) / tokens.shape[2]
+
+
+def levels_between(one, other, factors, keeps: tuple[int, ...], gates=None) -> Iterator[tuple[Array, Array]]:
+    """(K3) between two blocks from the readout down: what enters a level, and the part that has passed values."""
+    (left, _, weights), (right, _, read) = one, other
+    gram = weights[:, :, None, None] * read[None, None]
+    yield gram, gram
+    each = zip(left[::-1], right[::-1], factors[::-1], keeps[::-1], (gates or len(left) * [None])[::-1], strict=True)
+    for own, theirs, factor, keep, gate in each:
+        scaled = own * factor.astype(own.dtype).reshape(1, -1, *(1,) * (own.ndim - 2))
+        values = _mapped(scaled[:, keep:], theirs[:, keep:], gram, gate)
+        gram = values + _mapped(own[:, :keep], theirs[:, :keep], gram) if keep else values
+        yield gram, values
+
+
+def _mapped(own, theirs, gram, gate=None):
+    r"""$\sum_s g_s B_s G B_s^\top$ between two blocks; of gated units, diagonals of their maps, $g$ is one."""
+    if own.ndim == 3:
+        through = jnp.einsum("pst,qsu->ptqu", own, theirs, precision="highest").astype(gram.dtype) * gram
+        return through if gate is None else gate[0, :, None, :, None] * through
+    half = jnp.einsum("pstv,pvqu->qptsu", own, gram, precision="highest")
+    half = half if gate is None else gate.transpose(2, 1, 0)[:, :, None, :, None] * half
+    return jnp.einsum("qptsu,qswu->ptqw", half, theirs, precision="highest")

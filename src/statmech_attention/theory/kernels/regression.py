@@ -6,6 +6,7 @@ predictor and posterior draws need the same Cholesky factor of $K + T I$, found 
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
@@ -80,6 +81,43 @@ class Regression(NamedTuple):
         half = self.whiten(cross)
         mean = half.T @ self.whiten(self.labels)
         return Prediction(mean, jnp.maximum(prior - jnp.sum(half**2, axis=0), 0.0))
+
+
+@jax.custom_jvp
+def gaussian_nats(
+    covariance: Float[Array, "rows rows"], labels: Float[Array | np.ndarray, "rows *columns"]
+) -> Float[Array, ""]:
+    r"""`Regression.nats` with $C = K + T I$, whose derivatives cost a few products of matrices.
+
+    With $R = C^{-1}$ and $v = R Y$ they are $\mathrm{tr}(R\, dC) - v^\top dC\, v + 2 v^\top dY$. Those of
+    the Cholesky factor would cost three times as much.
+    """
+    return Regression.of(covariance, 0.0, labels).nats
+
+
+@gaussian_nats.defjvp
+def _change_of_nats(primals, tangents):
+    (covariance, labels), (change, moved) = primals, tangents
+    logdet, inverse = logdet_and_inverse(covariance)
+    solved = inverse @ labels
+    columns, flat = labels.size // len(labels), solved.reshape(len(solved), -1)
+    slope = jnp.vdot(columns * inverse - flat @ flat.T, change) + 2 * jnp.vdot(solved, moved)
+    return columns * logdet + jnp.vdot(labels, solved), slope
+
+
+@jax.custom_jvp
+def logdet_and_inverse(covariance: Float[Array, "rows rows"]) -> tuple[Float[Array, ""], Float[Array, "rows rows"]]:
+    r"""$\ln\det C$ and $R = C^{-1}$, with $dR = -R\, dC\, R$."""
+    eye = jnp.eye(len(covariance))
+    fit = Regression(jax.lax.linalg.cholesky(covariance, symmetrize_input=False), jnp.zeros(len(eye)))
+    return fit.logdet, fit.solve(eye)
+
+
+@logdet_and_inverse.defjvp
+def _change_of_inverse(primals, tangents):
+    logdet, inverse = logdet_and_inverse(*primals)
+    (change,) = tangents
+    return (logdet, inverse), (jnp.sum(inverse * change), -inverse @ change @ inverse)
 
 
 def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:

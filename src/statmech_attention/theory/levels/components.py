@@ -85,6 +85,6 @@ def output_of_components(
     own = jnp.einsum("eicbc,eib->ec", moved, free)
     rest = test.single.own - jnp.sum(free**2, axis=(1, 2))
     cross, own = cross + jnp.einsum("ep,cd->ecpd", left, top), own + jnp.outer(rest, jnp.diagonal(top))
-    regression = action.energy.regression(action.overlap(point))
+    regression = action.regression(point)
     rows = cross.reshape(own.size, -1).T
     return regression.predict(variance[0] * rows, variance[0] * own.reshape(-1))

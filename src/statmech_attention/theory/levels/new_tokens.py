@@ -16,6 +16,7 @@ part of what training leaves at its prior: a training input that is given as a n
 regression. Against all directions this is as good as the formula of a projection, which does not.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -23,139 +24,147 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention import checks
+from statmech_attention.compiling import quick_jit
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.kernels.of_tokens import infinite_width
+from statmech_attention.theory.kernels.in_blocks import (
+    factors_and_keeps,
+    levels_between,
+    padded_blocks,
+    pairs_at_once,
+    summed_tokens,
+)
 from statmech_attention.theory.kernels.projected import ProjectedInputs
 from statmech_attention.theory.levels.components import output_of_components
 from statmech_attention.theory.levels.features import Seen
 from statmech_attention.theory.levels.ranking import Features, Ranked, grown
 
-_EXAMPLES = 16  # new examples at a time
-
 
 class Descent(NamedTuple):
-    """A solution on its way down: features, their columns $\\gamma$, `Seen` of its levels, $U$ and variances.
+    """A solution on its way down: features, `Seen` of its levels, $U$, variances of the projection and of values."""
 
-    Arrays are NumPy's, or JAX's where something is differentiated; `xp` has their functions.
-    """
-
-    train: TokenInputs
-    columns: tuple[Float[np.ndarray, "rows _features"], ...]
     features: Features
     seen: Seen
-    top: Float[Array | np.ndarray, "outputs outputs"]
-    variances: tuple
-    xp: Any
-
-    @classmethod
-    def of(cls, train: TokenInputs, ranked: Ranked, features: Features, action, point, variances) -> "Descent":
-        """The descent at a point of an action of these features."""
-        _, top, seen = action.levels.descended(action.seen(point))
-        xp: Any = jnp
-        parts = features, seen, top
-        if checks.concrete(*jax.tree.leaves((parts, variances))):
-            parts, xp = jax.tree.map(np.asarray, parts), np
-        size = features.seen.shape[-1]
-        columns = tuple(np.asarray(level)[:, :size] for level in ranked.columns)
-        return cls(train, columns, *parts, variances, xp)
+    top: Float[Array, "outputs outputs"]
+    scale: Any
+    variances: tuple[Any, ...]
 
 
 def output(test: TokenInputs, train: TokenInputs, ranked: Ranked, features: Features, action, point, variances):
     """Mean (9) and variance (30) of the output on new inputs at a point, over pairs (example, output)."""
     if isinstance(train, ProjectedInputs):
         return output_of_components(test, train, ranked, features, action, point, variances)
-    cross, own = new_kernels(test, Descent.of(train, ranked, features, action, point, variances))
-    regression = action.energy.regression(action.overlap(point))
-    return regression.predict(jnp.asarray(cross.reshape(own.size, -1).T), jnp.asarray(own.reshape(-1)))
+    _, top, seen = action.levels.descended(action.seen(point))
+    descent = Descent(features, seen, top, variances[0], tuple(variances[1:-1]))
+    cross, own = new_kernels(test, train, ranked.columns, descent)
+    return action.regression(point).predict(cross.reshape(own.size, -1).T, own.reshape(-1))
 
 
-def new_kernels(rows: TokenInputs, descent: Descent):
+def new_kernels(test: TokenInputs, train: TokenInputs, columns, descent: Descent):
     """Kernels of new examples, in the order in which they were given, block by block.
 
-    With the training examples, `(examples, outputs, others, outputs)`, and with themselves,
-    `(examples, outputs)`.
+    With the training examples, `(examples, outputs, others, outputs)`, and with themselves, `(examples, outputs)`.
     """
-    blocks = [_of_block(block, descent) for block in rows.blocks(_EXAMPLES)]
-    given, join = np.argsort(rows.order), descent.xp.concatenate
-    return join([cross for cross, _ in blocks])[given], join([own for _, own in blocks])[given]
-
-
-def _of_block(rows: TokenInputs, descent: Descent):
-    """Kernels of some examples of one length."""
-    xp, top, limits = descent.xp, descent.top, list[list]()
     size = descent.features.seen.shape[-1]
+    few = [grown(level[:, :size], len(level), size) for level in map(np.asarray, columns)]
+    others = list(padded_blocks(_beside(train, few), at_once := pairs_at_once(test, train)))
+    factors, keeps = factors_and_keeps(train.chain, (1.0, *descent.variances, 1.0))
+    order, found = np.concatenate([block.numbers for block in others]), list[Any]()
+    for block in padded_blocks(test, at_once):
+        one = block.cast(np.float64)
+        each = [(*_limits(one[1:], other.cast(np.float64)[1:], factors, keeps), len(other.numbers)) for other in others]
+        limits = jax.tree.map(lambda *parts: sum(parts), *(limit for limit, _, _ in each))
+        kernel = jnp.concatenate([part[:, :known] for _, part, known in each], axis=1)[:, np.argsort(order)]
+        found.append([part[: len(block.numbers)] for part in _of_block(one[1:], limits, kernel, descent, keeps)])
+    given = np.argsort(test.order)
+    cross, own = (jnp.concatenate(parts)[given] for parts in zip(*found, strict=True))
+    return cross, own
 
-    def see(layer, gram, values):
-        columns = descent.columns[len(limits)]
-        wide = [grown(matrix @ columns, len(matrix), size) for matrix in (gram, values)]
-        limits.append([xp.einsum("na,cd->ncad", limit, top) for limit in wide])
 
-    kernel = infinite_width(rows, descent.train, (1.0, *descent.variances[1:-1], 1.0), see)
-    weights = rows.weights.reshape(-1, rows.groups[0].length)
-    above = limits[0][0], xp.einsum("et,eu,cd->etcud", weights, weights, top)
-    for place, layer in enumerate(reversed(range(len(rows.chain.layers)))):
-        above = _below(rows, descent, place, layer, above, limits[place][0], limits[place + 1])
+def _beside(train: TokenInputs, columns) -> TokenInputs:
+    """The same with columns of every level beside the features of tokens."""
+    return replace(train, tokens=np.concatenate([train.tokens, *columns], axis=1))
+
+
+@quick_jit(static=("keeps",))
+def _limits(one, other, factors, keeps: tuple[int, ...]):
+    r"""$Q_\infty$ of every level and its part that has passed values, from columns $\gamma$ beside tokens, and $K$."""
+    tokens, wide = one[1], other[1]
+    beside, levels = wide[..., tokens.shape[2] :], list[Any]()
+    columns = beside.reshape(*wide.shape[:2], len(keeps) + 1, -1)
+    for place, pair in enumerate(levels_between(one, other, factors, keeps)):
+        levels.append([jnp.einsum("ptqu,qua->pta", part, columns[:, :, place], precision="highest") for part in pair])
+        gram = pair[0]
+    return levels, summed_tokens(tokens, wide[..., : tokens.shape[2]], gram)
+
+
+@quick_jit(static=("keeps",), level=0)
+def _of_block(block, limits, kernel, descent: Descent, keeps: tuple[int, ...]):
+    """Kernels of a block of examples."""
+    (maps, tokens, weights), top = block, descent.top
+    rows = weights.size
+    spread = [[jnp.einsum("na,cd->ncad", part.reshape(rows, -1), top) for part in pair] for pair in limits]
+    above = spread[0][0], jnp.einsum("et,eu,cd->etcud", weights, weights, top)
+    for place, layer in enumerate(reversed(range(len(maps)))):
+        own = maps[layer]
+        own = own if own.ndim == 4 else jnp.einsum("est,tu->estu", own, jnp.eye(weights.shape[1]))
+        above = _below(own, keeps[layer], descent, place, layer, above, spread[place][0], spread[place + 1])
     across, within = above
-    tokens = rows.tokens.reshape(*weights.shape, -1)
-    moved = (across - limits[-1][0]).reshape(*weights.shape, *across.shape[1:])
-    seen = xp.einsum("eti,etcad->eciad", tokens, moved, optimize=True) / np.sqrt(tokens.shape[2])
-    cross = xp.einsum("eciad,pia->ecpd", seen, descent.features.seen, optimize=True)
-    own = xp.einsum("eti,etcuc,eui->ec", tokens, within, tokens, optimize=True) / tokens.shape[2]
-    scale = descent.variances[0]
-    return scale * (cross + xp.einsum("ep,cd->ecpd", kernel, top)), scale * own
+    moved = (across - spread[-1][0]).reshape(*weights.shape, *across.shape[1:])
+    seen = jnp.einsum("eti,etcad->eciad", tokens, moved, optimize=True) / np.sqrt(tokens.shape[2])
+    cross = jnp.einsum("eciad,pia->ecpd", seen, descent.features.seen, optimize=True)
+    own = jnp.einsum("eti,etcuc,eui->ec", tokens, within, tokens, optimize=True) / tokens.shape[2]
+    return descent.scale * (cross + jnp.einsum("ep,cd->ecpd", kernel, top)), descent.scale * own
 
 
-def _below(rows, descent: Descent, place: int, layer: int, above, limit, below):
+def _below(maps, kept: int, descent: Descent, place: int, layer: int, above, limit, below):
     """One layer down, with $Q_\\infty U$ above, and below, all of it and what has passed values."""
     across, within = above
     beyond, values = below
-    xp, outputs = descent.xp, len(descent.top)
+    outputs, length = len(descent.top), maps.shape[2]
     maps_between: Any = descent.features.maps
-    kept, variance = int(rows.chain.layers[layer].keeps), descent.variances[1 + layer]
+    variance = descent.variances[layer]
     seen = jax.tree.map(lambda part: part[place], descent.seen)  # of this level
-    maps, length = rows.groups[0].whole(layer), rows.groups[0].length
     shape = len(across), outputs, -1  # rows, outputs, (feature, output)
     # What passes values: C_* with the features below, C_** within examples.
-    moved = _mapped(xp, maps, across - limit)
-    passed, inside = moved[kept:], variance * _within(xp, maps[:, kept:], within)
+    moved = _mapped(maps, across - limit)
+    passed, inside = moved[kept:], variance * _within(maps[:, kept:], within)
     if seen.bend is not None:  # heads of a finite value dimension
-        whole = _mapped(xp, maps, across.reshape(shape))[kept:]
+        whole = _mapped(maps, across.reshape(shape))[kept:]
         bent = whole @ seen.bend[: len(whole), None]
         passed = passed + (bent @ seen.gram).reshape(passed.shape)
-        inside = inside + variance * sum(_pairs(xp, *pair, length) for pair in zip(bent, whole, strict=True))
+        inside = inside + variance * sum(_pairs(*pair, length) for pair in zip(bent, whole, strict=True))
     down = maps_between.values[place][: len(passed)]
-    through = xp.einsum("sncbd,sab->ncad", passed, down, optimize=True)
+    through = jnp.einsum("sncbd,sab->ncad", passed, down, optimize=True)
     fresh = (variance * through + values).reshape(shape)
     # The part of it that labels have moved.
     psi = fresh @ seen.whitened
     shifted = psi @ seen.moment
-    beneath, inside = fresh + shifted @ seen.psi.T, inside + _pairs(xp, shifted, psi, length)
+    beneath, inside = fresh + shifted @ seen.psi.T, inside + _pairs(shifted, psi, length)
     if not kept:
         return beneath.reshape(across.shape), inside
     # Beside it the skip, and its pull on what passes values.
-    beside = xp.kron(maps_between.kept[place], np.eye(outputs))
+    beside = jnp.kron(maps_between.kept[place], np.eye(outputs))
     along = moved[0].reshape(shape) @ beside.T + (beyond - values).reshape(shape)
-    raised = _mapped(xp, maps, across.reshape(shape) @ seen.lifted)[0]
-    cross = _pairs(xp, raised, psi, length)
+    raised = _mapped(maps, across.reshape(shape) @ seen.lifted)[0]
+    cross = _pairs(raised, psi, length)
     beneath = beneath + along + raised @ seen.psi.T + psi @ (beside @ seen.gram @ seen.lifted).T
-    inside = inside + _within(xp, maps[:, :1], within) + cross + cross.transpose(0, 3, 4, 1, 2)
+    inside = inside + _within(maps[:, :1], within) + cross + cross.transpose(0, 3, 4, 1, 2)
     return beneath.reshape(across.shape), inside
 
 
-def _mapped(xp, maps: Float[np.ndarray, "examples seeds tokens tokens"], columns):
+def _mapped(maps: Float[Array, "examples seeds tokens tokens"], columns):
     """$B_s$ times columns of the rows, which may have axes of their own: seeds, rows, .."""
     examples, _, length, _ = maps.shape
-    below = xp.einsum("estu,euc->setc", maps, columns.reshape(examples, length, -1), optimize=True)
+    below = jnp.einsum("estu,euc->setc", maps, columns.reshape(examples, length, -1), optimize=True)
     return below.reshape(len(below), *columns.shape)
 
 
-def _within(xp, maps, within):
+def _within(maps, within):
     """$\\sum_s B_s V B_s^\\top$ within every example."""
-    return xp.einsum("esab,ebcdf,esgd->eacgf", maps, within, maps, optimize=True)
+    return jnp.einsum("esab,ebcdf,esgd->eacgf", maps, within, maps, optimize=True)
 
 
-def _pairs(xp, left, right, length: int):
+def _pairs(left, right, length: int):
     """Products of rows within every example."""
     left, right = left.reshape(-1, length, *left.shape[1:]), right.reshape(-1, length, *right.shape[1:])
-    return xp.einsum("etcr,eudr->etcud", left, right, optimize=True)
+    return jnp.einsum("etcr,eudr->etcud", left, right, optimize=True)
