@@ -14,6 +14,7 @@ from statmech_attention.sampling import _chains, evidence, order_parameters, wei
 from statmech_attention.sampling import attention as learned
 from statmech_attention.theory import corrections
 from statmech_attention.theory.kernels import in_blocks, projected
+from statmech_attention.theory.levels import new_tokens
 from statmech_attention.training import attention as trained
 from statmech_attention.training import learn_attention
 
@@ -143,7 +144,13 @@ def test_kernels_in_blocks_and_a_pass_of_a_projected_network(number):
     pull = np.ones((4, 6, 4), number), np.ones(4, number)
     export(partial(projected._passed), (maps, *rows), blocks, ones, ones)
     export(partial(projected._pulled), (maps, *rows), blocks, ones, ones, pull)
-    export(partial(in_blocks._of_blocks), (maps, *rows), (maps, *rows), ones)
+    beside = np.ones((4, 5, 6 + 3 * 2), number), rows[1]  # two columns of every level
+    for program, others in (
+        (in_blocks._of_blocks, rows),
+        (in_blocks._slopes_of_blocks, rows),
+        (new_tokens._limits, beside),
+    ):
+        export(partial(program, keeps=(1, 0)), (maps, *rows), (maps, *others), ones)
 
 
 def test_corrections():
