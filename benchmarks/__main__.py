@@ -80,7 +80,7 @@ def cases() -> Iterator[dict]:
     random = {"problem": "random", "examples": 300, "heads": [4, 4], "features": 96, "temperature": 0.05}
     for name in (*names, "Adam, plain coordinates"):
         yield _case("minimisers", **chains, minimiser=name, widths=[1000, 500, 300, 100, 50, 30, 10], most=2000)
-    for name in ("dense", "products", "L-BFGS (optax)", "L-BFGS (SciPy)", "Newton-CG (SciPy)", "Adam"):
+    for name in ("dense", "products", "gradients", "L-BFGS (optax)", "L-BFGS (SciPy)", "Newton-CG (SciPy)", "Adam"):
         yield _case("minimisers", **random, minimiser=name, widths=[30], most=500)
     for over in batches.OVER:
         yield _case("batches", over=over, count=32)

@@ -23,7 +23,7 @@ from statmech_attention.theory.levels.paths import full_rank
 from statmech_attention.theory.prepared import prepared
 
 SMALL = 1e-8
-OURS = ("auto", "dense", "products")
+OURS = ("auto", "dense", "products", "gradients")
 RATES = (0.3, 0.1, 0.03, 0.01)
 
 
