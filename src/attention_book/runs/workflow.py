@@ -29,9 +29,7 @@ class Record:
     pieces: Mapping[str, list] = field(default_factory=dict)  # parameters of which each value has a run of its own
     verify: Mapping[str, Any] = field(default_factory=dict)  # parameters of the part that is computed again
     tolerance: float = 1e-6  # of a number computed again, relative to the largest of its variable
-    drawn: Mapping[str, str | None] = field(
-        default_factory=dict
-    )  # what chains gave, and the names of its standard errors
+    drawn: Mapping[str, str | None] = field(default_factory=dict)  # variables from chains, with those of their errors
     quick: bool = False  # part of `make verify QUICK=1`
     needs: str = ""  # what has to be installed, in words
 
@@ -75,10 +73,8 @@ def _expanded(line: Mapping[str, Any], folder: Path) -> Iterator[Record]:
     """A record for each value in the lists of `for`."""
     if unknown := set(line) - _ENTRIES or {"record", "run"} - set(line):
         raise ValueError(f"runs: wanted record, run and perhaps {', '.join(sorted(_ENTRIES))}, got {sorted(unknown)}.")
-    each, kept = (
-        line.get("for", {}),
-        {name: line[name] for name in ("pieces", "drawn", "quick", "needs") if name in line},
-    )
+    each = line.get("for", {})
+    kept = {name: line[name] for name in ("pieces", "drawn", "quick", "needs") if name in line}
     for values in itertools.product(*each.values()):
         own = {**line.get("with", {}), **dict(zip(each, values, strict=True))}
         own = {name: _file(value, own, folder) for name, value in own.items()}
@@ -126,9 +122,12 @@ def largest_difference(again: xr.Dataset, recorded: xr.Dataset) -> float:
 def errors_apart(again: xr.Dataset, recorded: xr.Dataset, drawn: Mapping[str, str | None]) -> float:
     """The largest difference of two means over chains, in its standard errors."""
     recorded = _where_both_are(again, recorded)
-    apart = {name: abs(again[name] - recorded[name]) for name, error in drawn.items() if error}
-    errors = {name: np.hypot(again[drawn[name]], recorded[drawn[name]]) for name in apart}
-    return float(np.max([0.0, *((apart[name] / errors[name]).max(skipna=False) for name in apart)]))
+    apart = [
+        abs(again[name] - recorded[name]) / np.hypot(again[error], recorded[error])
+        for name, error in drawn.items()
+        if error
+    ]
+    return float(np.max([0.0, *(one.max(skipna=False) for one in apart)]))
 
 
 def _where_both_are(again: xr.Dataset, recorded: xr.Dataset) -> xr.Dataset:

@@ -189,19 +189,12 @@ class TokenInputs:
                 maps[some, :, : group.length, : group.length] = group.whole(place)
         return whole
 
-    def blocks(self, at_once: int) -> Iterator["TokenInputs"]:
-        """At most so many examples of one length at a time, in the order of the rows and numbered by it."""
-        for group in self.groups:
-            for first in range(0, len(group.maps[0]), at_once):
-                maps = tuple(layer[first : first + at_once] for layer in group.maps)
-                count, start = len(maps[0]), group.rows.start + first * group.length
-                rows = slice(start, start + count * group.length)
-                block = Group(slice(0, count * group.length), group.length, maps)
-                yield TokenInputs(self.chain, (block,), self.tokens[rows], self.weights[rows], np.arange(count))
-
     def _examples(self) -> Iterator[_Example]:
-        for block in self.blocks(1):
-            yield _Example(block.tokens, block.weights, tuple(layer[0] for layer in block.groups[0].maps))
+        for group in self.groups:
+            for number in range(len(group.maps[0])):
+                start = group.rows.start + number * group.length
+                rows = slice(start, start + group.length)
+                yield _Example(self.tokens[rows], self.weights[rows], tuple(layer[number] for layer in group.maps))
 
 
 def token_inputs(

@@ -115,7 +115,7 @@ class KernelEnergy(Energy):
 
     @property
     def _without_row(self) -> Float[Array, ""]:
-        """What labels without a row contribute."""
+        """The contribution of labels without a row."""
         return (self.count - len(self.labels)) * jnp.log(self.temperature)
 
 

@@ -10,6 +10,7 @@ from collections import deque
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
 from statmech_attention.theory.descent.landscape import Action
@@ -23,12 +24,11 @@ _LONGER, _SHORTER = 3.0, 0.1
 _ROUNDING = 1e-12  # of the action
 
 
-def descend(action: Action, start, tolerance: float, max_steps: int) -> Minimum:
+def descend(action: Action, start, tolerance: float, max_steps: int) -> tuple[Minimum, Float[Array, ""]]:
     """Go down from a point until the largest gradient entry is at most `tolerance`; `steps` counts gradients.
 
-    In the place of a curvature is $P E$.
-    The first step has at most length one in the prior's units: else the logarithms of narrow heads in wide layers
-    would jump by hundreds. Where the action is no number a step was too long.
+    The second part is $P E$ there. The first step has at most length one in the prior's units: else the logarithms
+    of narrow heads in wide layers would jump by hundreds. Where the action is no number a step was too long.
     """
     here, pairs = _Place(action, np.asarray(start)), deque[tuple[np.ndarray, np.ndarray]](maxlen=_MEMORY)
     left, outcome = _GRADIENTS * int(max_steps) - 1, Outcome.RUNNING if here.finite else Outcome.NOT_FINITE
@@ -48,7 +48,7 @@ def descend(action: Action, start, tolerance: float, max_steps: int) -> Minimum:
     count = jnp.asarray(_GRADIENTS * int(max_steps) - left, jnp.int32)
     point, value, norm = (jnp.asarray(part) for part in (here.point, here.value, here.norm))
     ended = Outcome.CONVERGED if outcome == Outcome.RUNNING else outcome
-    return Minimum(point, value, norm, count, jnp.asarray(int(ended), jnp.int32), here.nats)
+    return Minimum(point, value, norm, count, jnp.asarray(int(ended), jnp.int32), None), here.nats
 
 
 class _Place:

@@ -143,7 +143,7 @@ def _pairs(inputs: TokenInputs, others: TokenInputs, number, times: int = 1) -> 
 
 
 def pairs_at_once(inputs: TokenInputs, others: TokenInputs, times: int = 1) -> int:
-    """How many examples a block has, so that the matrices of two fit `times` over into what is fast."""
+    """Number of examples of a block, so that the matrices of two fit `times` over into fast memory."""
     seeds = max([layer.shape[1] for layer in inputs.groups[0].maps if layer.ndim == 4], default=1)
     longest = max(each.groups[-1].length for each in (inputs, others))
     entries = _ENTRIES.get(jax.default_backend(), _ON_ACCELERATOR)
