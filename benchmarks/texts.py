@@ -1,32 +1,46 @@
 """Whole models and many texts: what a projected network costs, and how many texts a second it sees."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 import statmech_attention as sma
 from benchmarks.timing import timed, twice
 
 LAYERS, HEADS, TOKENS, FEATURES, WORDS = 6, 12, 20, 64, 400
+AT_ONCE = 1000  # texts whose attention maps are in memory
 
 
 def measure(texts: int, components: int, single: bool) -> list[dict]:
     """Return rows of what is chosen, seen, solved and what heads are worth."""
-    inputs, topics = made(texts)
-    chosen, network = timed(lambda: sma.projection(inputs, components))
+    first, topics = next(parts(texts))
+    chosen, network = timed(lambda: sma.projection(first, components))
     rows = [{"what": "projection", "texts": texts, "seconds": chosen}]
-    seconds, seen = twice(lambda: network(inputs, single=single))
-    rows.append({"what": "texts seen", "texts": texts, **seconds, "per second": texts / seconds["seconds"]})
+    seconds, seen = twice(lambda: network(first, single=single))
+    many, taken = texts / len(first), seconds["seconds"]
+    rows.append({"what": "texts seen", "texts": texts, **seconds, "seconds": many * taken, "per second": len(first) / taken})
     variance = (1 / float(np.mean(seen.own)), *np.ones(LAYERS + 1))
-    problem = sma.Problem(seen, topics, width=30, temperature=0.3, variance=variance).reduce()
-    first, solution = timed(lambda: sma.solve(problem, settle=0.03, throw=False))
-    rows.append({"what": "solve", "texts": texts, "seconds": first, "directions": solution.directions.count})
-    parts = inputs if problem.count is None else [(inputs, topics)]
-    worth, _ = timed(lambda: sma.pruning.head_worth(solution, inputs=parts, removal=False).slopes)
+
+    def problem(inputs, topics):
+        return sma.Problem(network(inputs, single=single), topics, width=30, temperature=0.3, variance=variance)
+
+    whole = sum(problem(*part) for part in parts(texts))
+    taken, solution = timed(lambda: sma.solve(whole, settle=0.03, throw=False))
+    rows.append({"what": "solve", "texts": texts, "seconds": taken, "directions": solution.directions.count})
+    inputs = first if whole.count is None else parts(texts)
+    worth, _ = timed(lambda: sma.pruning.head_worth(solution, inputs=inputs, removal=False).slopes)
     return [*rows, {"what": "worth of heads", "texts": texts, "seconds": worth}]
 
 
-def made(texts: int):
+def parts(texts: int) -> Iterator[tuple]:
+    """Texts and their topics, some at a time, so that attention maps do not fill the memory."""
+    for number in range(0, texts, AT_ONCE):
+        yield made(min(AT_ONCE, texts - number), 1 + number)
+
+
+def made(texts: int, seed: int = 1):
     """Texts of two topics, drawn as words, with attention by queries and keys of random heads."""
-    model, draw = np.random.default_rng(0), np.random.default_rng(1)
+    model, draw = np.random.default_rng(0), np.random.default_rng(seed)
     words, places = model.normal(size=(WORDS, FEATURES)), 0.3 * model.normal(size=(TOKENS, FEATURES))
     shares = np.exp(model.normal(size=(2, WORDS)))
     maps = model.normal(size=(2, LAYERS, HEADS, 8, FEATURES)) / np.sqrt(FEATURES)

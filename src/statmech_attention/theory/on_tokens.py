@@ -1,24 +1,19 @@
 """The minimum on tokens, in more and more directions of every level until predictions settle."""
 
 from dataclasses import replace
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.descent.minimum import minimise
+from statmech_attention.theory.doublings import Descents, action_in, change_between
 from statmech_attention.theory.kernels.of_tokens import infinite_width
 from statmech_attention.theory.kernels.projected import ProjectedInputs, kernel_of_components, projection
-from statmech_attention.theory.kernels.regression import left_out_means
 from statmech_attention.theory.levels.components import columns_of, features_of_components, ranked_components
-from statmech_attention.theory.levels.features import FeatureLevels, carried
-from statmech_attention.theory.levels.ranking import Features, Ranked, no_features, ranked_features
-from statmech_attention.theory.prepared import action_of_features
+from statmech_attention.theory.levels.ranking import Ranked, no_features, ranked_features
 from statmech_attention.theory.problem import Problem, warn_of_labels
 from statmech_attention.theory.solution import Directions, Solution, solution_of
-from statmech_attention.theory.starts import NARROWER
 
 PAIRED = 3000  # rows up to which all pairs are kept: seven matrices of a level each have 72 MB then
 _COMPONENTS = (32, 64, 128, 256)  # of the projections that are tried beyond
@@ -26,9 +21,6 @@ _FEWEST = 16  # features of every level at first
 _MOST, _SETTLE = 128, 0.02  # what `solve` takes if nothing is asked for
 _NOTHING = 1e-9  # of what labels feel: nothing is left out
 _UNITS = 128  # of a gated block
-_NEAR, _NEARER = 1e-2, 1e-5  # gradients at a point to begin from, and where two minima are told apart
-_ROWS = 400  # of which a much narrower network learns, for a point to begin from
-_LOWER = 1e-6  # of the action, by which another minimum is lower
 
 
 def solved_on_tokens(
@@ -51,33 +43,15 @@ def solved_on_tokens(
     if not np.isfinite(float(problem.architecture.unit)):  # no layer and no head moves
         ranked = _without_features(problem)
         directions = Directions(ranked, ranked.first(1, problem.attentioned), 0, 0.0, True)
-        return _lowest(problem, directions, [None], options)
+        return _lowest(problem, directions, None, options)
     _check_size(problem)
     known = known if known is not None and known.directions.count else None
     ranked = _ranked(problem, most, known)
     warn_of_labels(problem, problem.variance[0] * problem.variance[-1] * float(np.trace(ranked.kernel)))
-    last: Any = None
-    lower, spent, near = 0.0, 0, (max(tolerance, _NEARER), max_steps)
-    counts = _counts(ranked, most, known)
-    for count in counts:
-        enough = options if count == counts[-1] else near
-        features = ranked.first(count, problem.attentioned)
-        points = [_carried(one, ranked, features) for one in (last, known) if one is not None]
-        if not points:
-            points, lower, spent = _first(problem, features, near, narrow)
-        solution = _lowest(problem, Directions(ranked, features, count, np.inf, False, lower), points, enough)
-        whole = count >= ranked.most and ranked.left_out(count) <= _NOTHING * ranked.total
-        change = 0.0 if whole else np.inf if last is None else _change(last, solution)
-        known_change = replace(solution.directions, change=change, settled=change <= settle)
-        begun = "prior" if known is None else "given"
-        last = replace(solution, directions=known_change, steps=solution.steps + spent, start=begun)
-        spent = last.steps
-        if whole or last.settled:
-            break
-    if float(last.gradient_norm) <= tolerance:
-        return last
-    end = _lowest(problem, last.directions, [last.point], options)
-    return replace(end, steps=end.steps + spent, start=last.start)
+    descents, counts = Descents(problem, ranked), _counts(ranked, most, known)
+    if descents.products is not None and counts[-1] == ranked.most:
+        counts = counts[-1:]  # which cost no more
+    return descents.settled(counts, known, settle, options, narrow)
 
 
 def _through_projection(problem: Problem, start, **known) -> Solution:
@@ -90,7 +64,7 @@ def _through_projection(problem: Problem, start, **known) -> Solution:
         network = projection(problem.attentioned, components, variance=problem.variance)
         seen = problem.replace(attentioned=network(problem.attentioned))
         there = solved_on_tokens(seen.replace(width=limit), **known)
-        change = np.inf if last is None else _change(last, there)
+        change = np.inf if last is None else change_between(last, there)
         last, whole = there, seen.attentioned.left_out < _NOTHING
         if whole or change <= known["settle"]:
             break
@@ -188,67 +162,20 @@ def _counts(ranked: Ranked, most: int, known: Solution | None) -> list[int]:
     return counts
 
 
-def _carried(known: Solution, ranked: Ranked, features: Features):
-    """The point of a solution in other features."""
-    before = known.directions.features
-    if known.directions.ranked is ranked and before.seen.shape == features.seen.shape:
-        return known.point
-    levels = known.landscape.levels
-    passed = [level.passed for level in ranked.levels]
-    return jnp.asarray(
-        carried(known.point, levels, FeatureLevels.of(features.maps, known.problem.architecture), passed)
-    )
-
-
-def _first(problem: Problem, features: Features, options: tuple[float, int], narrow: bool):
-    """Where to begin, at the prior or at a much narrower network's minimum; how much lower that ends; gradients."""
-    action, few = _action(problem, features), _action(*_some(problem, features))
-    prior, share = jnp.zeros(action.levels.coordinates), len(few.energy.labels) / len(action.energy.labels)
-    narrower = replace(few, weight=NARROWER / share * few.weight)
-    beyond = minimise(narrower, prior, max(options[0], _NEAR), options[1], "gradients").minimum.point
-    ends = [minimise(action, point, *options, "gradients").minimum for point in (prior, beyond)]
-    lower = float(ends[0].value - ends[1].value)
-    lower = lower if abs(lower) > _LOWER * (1 + abs(float(ends[0].value))) else 0.0
-    return [ends[narrow].point], lower, int(ends[0].steps + ends[1].steps)
-
-
-def _some(problem: Problem, features: Features) -> tuple[Problem, Features]:
-    """Some of the rows, evenly spread, which will do for a point to begin from."""
-    if len(problem.labels) <= _ROWS or problem.energy is not None:
-        return problem, features
-    rows = np.linspace(0, len(problem.labels) - 1, _ROWS).astype(int)
-    few = features._replace(seen=features.seen[rows], rest=features.rest[np.ix_(rows, rows)], missing=None)
-    return problem.unchecked(labels=problem.labels[rows]), few
-
-
-def _lowest(problem: Problem, directions: Directions, points: list, options: tuple[float, int]) -> Solution:
-    """The lowest minimum from these points, None for the prior."""
-    action = _action(problem, directions.features)
-    points = [jnp.zeros(action.levels.coordinates) if point is None else point for point in points]
-    ends = [minimise(action, point, *options, "gradients") for point in points]
-    best = min(ends, key=lambda end: float(end.minimum.value))
-    return solution_of(best, problem, directions=directions)
-
-
-def _change(last: Solution, solution: Solution) -> float:
-    """By how much left-out predictions differ, relative to their size, rms."""
-    before, after = (left_out_means(one.regression, np.asarray(one.problem.labels)) for one in (last, solution))
-    return float(np.sqrt(np.mean((after - before) ** 2) / np.mean(after**2)))
+def _lowest(problem: Problem, directions: Directions, point, options: tuple[float, int]) -> Solution:
+    """The minimum from this point, the prior's if it is None, differentiable in the problem's numbers."""
+    action = action_in(problem, directions.features)
+    point = jnp.zeros(action.levels.coordinates) if point is None else point
+    return solution_of(minimise(action, point, *options, "gradients"), problem, directions=directions)
 
 
 def followed(known: Solution, problem: Problem, tolerance: float, max_steps: int = 200) -> Solution:
     """The minimum of the same inputs at other numbers, from a solution and in its directions; differentiable."""
-    action = _action(problem, known.directions.features)
-    minimum = minimise(action, known.point, tolerance, max_steps, "gradients")
-    return solution_of(minimum, problem, "given", directions=known.directions)
+    return replace(_lowest(problem, known.directions, known.point, (tolerance, max_steps)), start="given")
 
 
 def seen_anew(known: Solution, problem: Problem, tolerance: float = 1e-8, max_steps: int = 200) -> Solution:
     """The minimum for other inputs of the same projection, in the features of a solution: for its evidence."""
     columns = columns_of(known.directions.ranked, known.directions.features)
     features = features_of_components(problem.attentioned, columns, known.directions.features)
-    return _lowest(problem, replace(known.directions, features=features), [known.point], (tolerance, max_steps))
-
-
-def _action(problem: Problem, features: Features) -> Action:
-    return action_of_features(problem.labels, problem.temperature, problem.architecture, features, problem.energy)
+    return _lowest(problem, replace(known.directions, features=features), known.point, (tolerance, max_steps))

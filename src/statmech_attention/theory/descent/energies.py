@@ -12,13 +12,13 @@ $R = (K + T)^{-1}$ and $v = R Y$:
 
 `PairEnergy` stores the $S_i$, which pays with few examples; `FeatureEnergy` uses
 $G = Z^\top R Z$ and $Z^\top v$ instead. With several outputs there is a row and a path for each,
-see `kernel_inputs`.
+see `kernel_inputs`. `ColumnEnergy` keeps $Z^\top Z$ where columns are fewer than rows.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +30,7 @@ from statmech_attention.theory.kernels.regression import Regression, gaussian_na
 
 # A dense Hessian of larger matrices is in single precision.
 _LARGEST_DOUBLE = 2**22  # entries
+_PARTS = 4  # of the rows, in a product with a symmetric matrix
 
 
 class Slopes(NamedTuple):
@@ -95,11 +96,21 @@ class KernelEnergy(Energy):
         return Regression.of(kernel, self.temperature, self.labels)
 
     def of_kernel(self, kernel: Float[Array, "rows rows"]) -> Float[Array, ""]:
-        """The energy of a kernel."""
+        """The energy of a kernel, of labels that have a row."""
         if self.likelihood is not None:
             return self.likelihood.nats(kernel, self.temperature, self.labels)
-        noise = self.temperature * jnp.eye(len(kernel))
-        return gaussian_nats(kernel + noise, self.labels) + self._without_row
+        return gaussian_nats(kernel + self.temperature * jnp.eye(len(kernel)), self.labels)
+
+    def without_row(self, overlap: Any) -> Float[Array, ""]:
+        """What labels without a row contribute."""
+        return (self.count - len(self.labels)) * jnp.log(self.temperature)
+
+    def held(self, overlap):
+        return _held_energy(overlap, self) if self.likelihood is None else self.value(overlap)
+
+    @abstractmethod
+    def along(self, weights: Float[Array, "rows rows"], change: Any) -> Float[Array, ""]:
+        r"""$\mathrm{tr}(W\, dK)$ of a change of $U$, with symmetric $W$."""
 
     @property
     def quadratic(self) -> bool:
@@ -107,16 +118,7 @@ class KernelEnergy(Energy):
         return self.likelihood is None or self.likelihood.gaussian
 
     def value(self, overlap):
-        return self.of_kernel(self.kernel(overlap))
-
-    def nats(self, regression: Regression) -> Float[Array, ""]:
-        """The energy with what labels without a row contribute."""
-        return regression.nats if self.likelihood is not None else regression.nats + self._without_row
-
-    @property
-    def _without_row(self) -> Float[Array, ""]:
-        """The contribution of labels without a row."""
-        return (self.count - len(self.labels)) * jnp.log(self.temperature)
+        return self.of_kernel(self.kernel(overlap)) + self.without_row(overlap)
 
 
 @jax.tree_util.register_dataclass
@@ -133,8 +135,8 @@ class FeatureEnergy(KernelEnergy):
     rest: Float[Array, "examples examples"] | None = None
     missing: tuple[Any, Any] | None = None  # examples without a row, and what is left out of each
 
-    def value(self, overlap):
-        nats = super().value(overlap)
+    def without_row(self, overlap):
+        nats = super().without_row(overlap)
         if self.missing is None:
             return nats
         examples, rest = self.missing
@@ -151,6 +153,17 @@ class FeatureEnergy(KernelEnergy):
         rows = len(self.labels)
         seen = self.scale * (self.inputs @ gram).reshape(rows, -1) @ self.inputs.reshape(rows, -1).T
         return seen if self.rest is None else seen + self.scale * jnp.kron(self.rest, outputs)
+
+    def along(self, weights, change):
+        r"""By $\sum_i Z_i^\top W Z_i$, of which blocks on and below the diagonal of $W$ give a half."""
+        rows, features, paths = self.inputs.shape
+        gram, outputs = (change, None) if self.rest is None else change
+        lower, flat = jnp.tril(weights) - 0.5 * jnp.diag(jnp.diagonal(weights)), self.inputs.reshape(rows, -1)
+        ends = [rows * part // _PARTS for part in range(1 + _PARTS)]
+        pulled = jnp.concatenate([lower[a:b, :b] @ flat[:b] for a, b in pairwise(ends)])
+        half = flat.reshape(-1, paths).T @ pulled.reshape(-1, paths)
+        seen = self.scale * jnp.vdot(half + half.T, gram)
+        return seen if self.rest is None else seen + self.scale * jnp.vdot(weights, jnp.kron(self.rest, outputs))
 
     def derivatives(self, overlap):
         r"""With $u = Z^\top v$ the curvature is $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$, in all orders."""
@@ -170,7 +183,8 @@ class FeatureEnergy(KernelEnergy):
         orders = jnp.where(first < second, 1.0, 0.5)
         curvature = _curvature_of_pairs(gram, pulled.T).astype(self.inputs.dtype)
         curvature = self.scale**2 * jnp.outer(orders, orders) * curvature
-        return Slopes(self.nats(regression), self.scale * 2 * orders * slope[first, second], curvature)
+        nats = regression.nats + self.without_row(overlap)
+        return Slopes(nats, self.scale * 2 * orders * slope[first, second], curvature)
 
 
 @jax.tree_util.register_dataclass
@@ -183,8 +197,10 @@ class PairEnergy(KernelEnergy):
     def kernel(self, overlap):
         return (packed(overlap) @ self.products)[self._places]
 
-    def held(self, overlap):
-        return _held_energy(overlap, self) if self.likelihood is None else self.value(overlap)
+    def along(self, weights, change):
+        rows, columns = np.tril_indices(len(self.labels))
+        both = weights[rows, columns] * np.where(rows == columns, 1.0, 2.0)
+        return (self.products @ both) @ packed(change)
 
     def derivatives(self, overlap):
         if not self.quadratic:
@@ -195,7 +211,8 @@ class PairEnergy(KernelEnergy):
         turned = whitened_pairs @ (half @ self.labels)
         flat = whitened_pairs.reshape(len(whitened_pairs), -1)
         slope = jnp.einsum("kmm->k", whitened_pairs) - turned @ (half @ self.labels)
-        return Slopes(self.nats(regression), slope, 2 * turned @ turned.T - flat @ flat.T)
+        nats = regression.nats + self.without_row(overlap)
+        return Slopes(nats, slope, 2 * turned @ turned.T - flat @ flat.T)
 
     @property
     def _places(self) -> np.ndarray:
@@ -219,21 +236,21 @@ def packed(overlap: Any) -> Float[Array, " pairs"]:
 
 
 @jax.custom_jvp
-def _held_energy(overlap: Float[Array, "paths paths"], energy: PairEnergy) -> Float[Array, ""]:
+def _held_energy(overlap: Any, energy: KernelEnergy) -> Float[Array, ""]:
     r"""The energy, differentiable in $U$ alone: $d(P E) = \mathrm{tr}(R\, dK) - v^\top dK\, v$, $dR = -R\, dK R$."""
     return energy.value(overlap)
 
 
 @_held_energy.defjvp
 def _held_change(primals, tangents):
-    """By automatic differentiation the products with lower triangles would be slower."""
+    """By automatic differentiation the products with inputs, or with lower triangles, would be slower."""
     (overlap, energy), (change, _) = primals, tangents
     kernel = energy.kernel(overlap)
     logdet, inverse = logdet_and_inverse(kernel + energy.temperature * jnp.eye(len(kernel)))
     solved = inverse @ energy.labels
-    rows, columns = np.tril_indices(len(solved))
-    slope = (inverse - jnp.outer(solved, solved))[rows, columns] * np.where(rows == columns, 1.0, 2.0)
-    return logdet + energy.labels @ solved + energy._without_row, (energy.products @ slope) @ packed(change)
+    beside, moved = jax.jvp(energy.without_row, (overlap,), (change,))
+    slope = energy.along(inverse - jnp.outer(solved, solved), change) + moved
+    return logdet + energy.labels @ solved + beside, slope
 
 
 def _curvature_of_pairs(

@@ -6,6 +6,8 @@ where rounding hides a change of the action, so that a descent ends where gradie
 """
 
 from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,31 +26,41 @@ _LONGER, _SHORTER = 3.0, 0.1
 _ROUNDING = 1e-12  # of the action
 
 
-def descend(action: Action, start, tolerance: float, max_steps: int) -> tuple[Minimum, Float[Array, ""]]:
+class Descent(NamedTuple):
+    """Where a descent ended, with $P E$ there, and the pairs that it knew: steps and changes of the gradient."""
+
+    minimum: Minimum
+    nats: Float[Array, ""]
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]]
+
+
+def descend(action: Action, start, tolerance: float, max_steps: int, pairs: Sequence = ()) -> Descent:
     """Go down from a point until the largest gradient entry is at most `tolerance`; `steps` counts gradients.
 
-    The second part is $P E$ there. The first step has at most length one in the prior's units: else the logarithms
-    of narrow heads in wide layers would jump by hundreds. Where the action is no number a step was too long.
+    Without pairs, of a descent on a similar action, the first step has at most length one in the prior's units: else
+    the logarithms of narrow heads in wide layers would jump by hundreds. Where the action is no number a step was
+    too long.
     """
-    here, pairs = _Place(action, np.asarray(start)), deque[tuple[np.ndarray, np.ndarray]](maxlen=_MEMORY)
+    here, known = _Place(action, np.asarray(start)), deque(pairs, maxlen=_MEMORY)
     left, outcome = _GRADIENTS * int(max_steps) - 1, Outcome.RUNNING if here.finite else Outcome.NOT_FINITE
     while outcome == Outcome.RUNNING and here.norm > tolerance:
-        step = _step(here.slope, pairs)
+        step = _step(here.slope, known)
         there, taken = _along(here, step if here.slope @ step < 0 else -here.slope, left)
         left -= taken
-        if there is None and pairs and left > 0:
-            pairs.clear()  # and try the gradient itself
+        if there is None and known and left > 0:
+            known.clear()  # and try the gradient itself
         elif there is None:
             outcome = Outcome.STALLED if left > 0 else Outcome.MAX_STEPS
         else:
             pair = there.scaled - here.scaled, there.slope - here.slope
             if pair[0] @ pair[1] > _ROUNDING * np.linalg.norm(pair[0]) * np.linalg.norm(pair[1]):
-                pairs.append(pair)
+                known.append(pair)
             here = there
     count = jnp.asarray(_GRADIENTS * int(max_steps) - left, jnp.int32)
     point, value, norm = (jnp.asarray(part) for part in (here.point, here.value, here.norm))
     ended = Outcome.CONVERGED if outcome == Outcome.RUNNING else outcome
-    return Minimum(point, value, norm, count, jnp.asarray(int(ended), jnp.int32), None), here.nats
+    minimum = Minimum(point, value, norm, count, jnp.asarray(int(ended), jnp.int32), None)
+    return Descent(minimum, here.nats, tuple(known))
 
 
 class _Place:
@@ -114,4 +126,4 @@ def _along(here: _Place, step: np.ndarray, left: int) -> tuple[_Place | None, in
 
 @quick_jit(level=0)
 def _value_and_gradient(action: Action, point):
-    return jax.value_and_grad(action.value_and_nats, has_aux=True)(point)
+    return jax.value_and_grad(action.held, has_aux=True)(point)

@@ -49,7 +49,7 @@ def minimise(action: Action, start, tolerance, max_steps, method: str) -> Action
     known = checks.concrete(*jax.tree.leaves((action, start)))  # then nothing is differentiated, nor compiled for it
     still, start = jax.lax.stop_gradient((action, start))
     if method == "gradients" and checks.concrete(*jax.tree.leaves((still, start))):
-        reached, nats = descend(still, start, tolerance, max_steps)
+        reached, nats, _ = descend(still, start, tolerance, max_steps)
         return _with_order_parameters(action, reached, nats) if known else _differentiated(action, reached)
     return (_found if known else _differentiable)(action, start, tolerance, max_steps, method == "dense")
 

@@ -32,7 +32,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.levels.levels import Levels, Piece
-from statmech_attention.theory.levels.ranking import LevelMaps
+from statmech_attention.theory.levels.ranking import LevelMaps, grown
 
 
 class Seen(NamedTuple):
@@ -144,6 +144,21 @@ class FeatureLevels(Levels):
 
     def point_of(self, factors: Factors) -> Float[np.ndarray, " coordinates"]:
         """The point with these matrices; the inverse of `factors`."""
+        entries = self._entries(factors)
+        return np.log(entries, out=entries, where=self.logarithms)
+
+    def padded(self, free: Float[np.ndarray, " coordinates"], others: "FeatureLevels") -> Float[np.ndarray, " others"]:
+        """Entries of `others`: the first corners of these matrices, with zeros beyond."""
+        size, (outputs, *squares) = others.rows, self.factors(jnp.asarray(free))
+        values, shift, inner = (
+            None if square is None else grown(np.asarray(square[..., :size, :size]), *square.shape[:-2], size, size)
+            for square in squares
+        )
+        parts: Any = outputs, values, shift, inner
+        return others._entries(Factors(*parts))
+
+    def _entries(self, factors: Factors) -> Float[np.ndarray, " coordinates"]:
+        """The entries that are free, of all matrices."""
         parts = [_flat(factors.outputs), *map(_flat, factors.values)]
         if factors.shift is not None:
             parts += [np.asarray(square).reshape(-1) for square in factors.shift]
@@ -162,9 +177,9 @@ def _triangles(entries: Float[Array, "count entries"], size: int) -> Float[Array
 
 
 def _flat(triangle) -> Float[np.ndarray, " entries"]:
-    """Logarithms of a triangle's diagonal, and what is below."""
+    """A triangle's diagonal, and what is below."""
     triangle = np.asarray(triangle)
-    return np.concatenate([np.log(np.diagonal(triangle)), triangle[np.tril_indices(len(triangle), -1)]])
+    return np.concatenate([np.diagonal(triangle), triangle[np.tril_indices(len(triangle), -1)]])
 
 
 def _step(gram, level, top):
