@@ -110,7 +110,7 @@ class TokenInputs:
             chosen = np.flatnonzero(chosen)
         if not len(chosen) or not all(checks.is_whole(number, 0) and number < len(self) for number in chosen.tolist()):
             raise ValueError(f"examples: wanted whole numbers out of 0..{len(self) - 1}, got {examples!r}.")
-        each = dict(zip(self.order.tolist(), self._examples(), strict=True))
+        each = dict(zip(self.order.tolist(), self.examples(), strict=True))
         return _grouped(self.chain, [each[number] for number in chosen.tolist()])
 
     def keep_heads(self, kept: Sequence[Sequence[int]]) -> "TokenInputs":
@@ -189,7 +189,7 @@ class TokenInputs:
                 maps[some, :, : group.length, : group.length] = group.whole(place)
         return whole
 
-    def _examples(self) -> Iterator[_Example]:
+    def examples(self) -> Iterator[_Example]:
         for group in self.groups:
             for number in range(len(group.maps[0])):
                 start = group.rows.start + number * group.length
