@@ -47,14 +47,21 @@ class Block(NamedTuple):
         return Block(self.numbers, *arrays)
 
 
-def padded_blocks(inputs: TokenInputs, at_once: int) -> Iterator[Block]:
-    """So many examples at a time, in the order of the rows, padded to the longest of them."""
+def whole_block(inputs: TokenInputs, length: int) -> tuple[list, np.ndarray, np.ndarray]:
+    """Maps as matrices, tokens and weights of all examples, in the order in which they were given."""
+    block, given = next(padded_blocks(inputs, len(inputs), length)), np.argsort(inputs.order)
+    maps = [own if own.ndim == 4 else own[..., None] * np.eye(length) for own in block.maps]
+    return [own[given] for own in maps], block.tokens[given], block.weights[given]
+
+
+def padded_blocks(inputs: TokenInputs, at_once: int, length: int | None = None) -> Iterator[Block]:
+    """So many examples at a time, in the order of the rows, padded to this length, or to the longest of them."""
     examples = list(inputs.examples())
     for first in range(0, len(inputs), at_once):
         some = slice(first, first + at_once)
-        length = len(examples[some][-1].tokens)
+        longest = len(examples[some][-1].tokens)
         tokens, weights, maps = zip(*examples[some], strict=True)
-        padded = partial(_padded, examples=at_once, length=length + -length % _LENGTHS)
+        padded = partial(_padded, examples=at_once, length=length or longest + -longest % _LENGTHS)
         each = [padded(layer, range(1, layer[0].ndim)) for layer in zip(*maps, strict=True)]
         yield Block(inputs.order[some], each, padded(tokens, [0]), padded(weights, [0]))
 

@@ -15,7 +15,7 @@ $O G$, and the eigenvalues left out are what the labels feel of the rest: a bala
 in control theory. With all eigenvectors nothing is left out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -121,6 +121,11 @@ class Ranked:
         flat = seen.reshape(len(seen), -1)
         features = Features(maps, grown(seen, *seen.shape[:2], count), self.kernel - flat @ flat.T, self.missing)
         return jax.tree.map(jnp.asarray, features)
+
+    def beside(self, rows: TokenInputs, count: int) -> TokenInputs:
+        """Inputs with the first columns of every level beside the features of their tokens."""
+        few = [grown(level[:, :count], len(level), count) for level in map(np.asarray, self.columns)]
+        return replace(rows, tokens=np.concatenate([rows.tokens, *few], axis=1))
 
     def left_out(self, count: int) -> float:
         """The largest sum of eigenvalues beyond the first `count` of a level: a change of $2 N S$ to first order."""
