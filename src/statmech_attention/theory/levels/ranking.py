@@ -145,7 +145,11 @@ def no_features(rows, kernel, missing: tuple[float, float] | None = None) -> Ran
 
 
 def ranked_features(rows: TokenInputs, labels, temperature, variances, most: int) -> Ranked:
-    """Features of all levels, at most so many of each; two passes of (K3), one down and one up."""
+    """Features of all levels, at most so many of each; two compiled passes of (K3), one down and one up.
+
+    Eigenvectors and products with few columns are left to LAPACK and NumPy: ranks differ from level to level, and to
+    compile for each of them took longer than all of this for a few texts, while for many it is the smaller part.
+    """
     grams, layers = [np.outer(rows.weights, rows.weights)], range(len(rows.chain.layers))
     for layer in reversed(layers):
         grams.append(layer_step(rows, rows, layer, grams[-1], variances[1 + layer]))
