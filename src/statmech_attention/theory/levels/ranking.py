@@ -147,8 +147,8 @@ def no_features(rows, kernel, missing: tuple[float, float] | None = None) -> Ran
 def ranked_features(rows: TokenInputs, labels, temperature, variances, most: int) -> Ranked:
     """Features of all levels, at most so many of each; two compiled passes of (K3), one down and one up.
 
-    Eigenvectors and products with few columns are left to LAPACK and NumPy: ranks differ from level to level, and to
-    compile for each of them took longer than all of this for a few texts, while for many it is the smaller part.
+    Eigenvectors and products with few columns are NumPy's: for every new rank JAX took longer to compile them than
+    NumPy to find them, and once compiled it was no faster.
     """
     grams, layers = [np.outer(rows.weights, rows.weights)], range(len(rows.chain.layers))
     for layer in reversed(layers):
