@@ -146,7 +146,7 @@ def test_kernels_in_blocks_and_a_pass_of_a_projected_network(number):
     export(partial(projected._pulled), (maps, *rows), blocks, ones, ones, pull)
     beside = np.ones((4, 5, 6 + 3 * 2), number), rows[1]  # two columns of every level
     for program, others in (
-        (in_blocks._of_blocks, rows),
+        (in_blocks._kernel, rows),
         (in_blocks._slopes_of_blocks, rows),
         (new_tokens._limits, beside),
     ):

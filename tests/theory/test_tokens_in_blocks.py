@@ -1,13 +1,14 @@
-"""(K3) in compiled blocks of pairs, against the same without blocks; of mixed lengths, skips and gated units."""
+"""(K3) in compiled blocks of pairs, against a loop over pairs and seeds; of mixed lengths, skips and gated units."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy.linalg import block_diag
 
 import statmech_attention as sma
 from statmech_attention.theory.kernels import in_blocks
-from statmech_attention.theory.kernels.of_tokens import infinite_width
 
 LAYERS, VARIANCE = (sma.Heads(2), sma.Gated(5), sma.SkipHeads(3)), (1.3, 0.7, 1.2, 0.6, 0.9)
 
@@ -36,13 +37,50 @@ def two():
     return texts(13, 0), texts(6, 1, longest=7)
 
 
-@pytest.mark.parametrize("at_once", [1, 4, 32])
-def test_blocks_of_any_size_have_the_kernel_of_all_pairs(two, at_once, monkeypatch):
-    monkeypatch.setitem(in_blocks._ENTRIES, "cpu", at_once**2 * 3 * 9**2)
+def maps_of(example, layer):
+    """The maps of an example as matrices, with the root of their variance."""
+    maps = example.maps[layer]
+    whole = maps if maps.ndim == 3 else [np.diag(one) for one in maps]
+    skips = int(LAYERS[layer].keeps)
+    return [one if seed < skips else np.sqrt(VARIANCE[1 + layer]) * one for seed, one in enumerate(whole)]
+
+
+def looped(one, other):
+    """$K$ of two examples at a unit variance of the readout."""
+    gram = np.outer(one.weights, other.weights)
+    for layer in (2, 1, 0):
+        pairs = zip(maps_of(one, layer), maps_of(other, layer), strict=True)
+        gram = sum(left @ gram @ right.T for left, right in pairs)
+    return VARIANCE[0] * np.sum(gram * (one.tokens @ other.tokens.T)) / one.tokens.shape[1]
+
+
+@pytest.fixture(params=[1, 4, 32])
+def at_once(request, monkeypatch):
+    monkeypatch.setitem(in_blocks._ENTRIES, "cpu", request.param**2 * 3 * 9**2)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_blocks_of_any_size_have_the_kernel_of_all_pairs(two):
     some, others = two
     for other in (some, others):
-        found, wanted = (kernel(some, other, VARIANCE) for kernel in (in_blocks.kernel_in_blocks, infinite_width))
+        found = in_blocks.kernel_in_blocks(some, other, VARIANCE)[np.ix_(some.order, other.order)]
+        wanted = [[looped(*pair) for pair in product([one], other.examples())] for one in some.examples()]
         np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("layer", range(3))
+def test_a_layer_takes_grams_of_all_rows_down_and_their_adjoints_up(two, layer):
+    rows = two[0]
+    seeds = [block_diag(*maps) for maps in zip(*(maps_of(one, layer) for one in rows.examples()), strict=True)]
+    for other, up in product(two, (False, True)):
+        theirs = [block_diag(*maps) for maps in zip(*(maps_of(one, layer) for one in other.examples()), strict=True)]
+        gram = np.random.default_rng(2).normal(size=(len(rows.weights), len(other.weights)))
+        gram = gram + gram.T if other is rows else gram
+        found = in_blocks.layer_step(rows, other, layer, gram, VARIANCE[1 + layer], up=up)
+        pairs = [(left.T, right.T) if up else (left, right) for left, right in zip(seeds, theirs, strict=True)]
+        wanted = sum(left @ gram @ right.T for left, right in pairs)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
 
 
 def test_single_precision_is_that_of_rounding(two):
@@ -62,11 +100,3 @@ def test_overlaps_of_gates_in_single_precision_are_computed_in_it(two):
     assert kinds == [np.float64, np.float32, np.float64]
     rough, exact = (in_blocks.kernel_in_blocks(one, one, VARIANCE) for one in (single, some))
     assert 0 < np.abs(rough - exact).max() < 1e-6 * np.abs(exact).max()
-
-
-def test_large_kernels_are_compiled(two, monkeypatch):
-    some, _ = two
-    wanted = sma.kernel(some, some, variance=VARIANCE)
-    monkeypatch.setattr("statmech_attention.theory.kernels.of_tokens._COMPILED", 10)
-    monkeypatch.setattr("statmech_attention.theory.kernels.of_tokens.infinite_width", None)
-    np.testing.assert_allclose(sma.kernel(some, some, variance=VARIANCE), wanted, rtol=1e-13)

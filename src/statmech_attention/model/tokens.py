@@ -46,15 +46,6 @@ class Group(NamedTuple):
     length: int
     maps: tuple[Float[np.ndarray, "examples _seeds tokens *_tokens"], ...]
 
-    def whole(self, layer: int) -> Float[np.ndarray, "examples _seeds tokens tokens"]:
-        """The maps of a layer, with gates or without."""
-        maps = self.maps[layer]
-        return maps if maps.ndim == 4 else maps[..., None] * np.eye(self.length)
-
-    def transposed(self) -> "Group":
-        """The same with every $B_s$ transposed."""
-        return self._replace(maps=tuple(maps if maps.ndim == 3 else maps.swapaxes(-1, -2) for maps in self.maps))
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TokenInputs:
@@ -110,7 +101,7 @@ class TokenInputs:
             chosen = np.flatnonzero(chosen)
         if not len(chosen) or not all(checks.is_whole(number, 0) and number < len(self) for number in chosen.tolist()):
             raise ValueError(f"examples: wanted whole numbers out of 0..{len(self) - 1}, got {examples!r}.")
-        each = dict(zip(self.order.tolist(), self._examples(), strict=True))
+        each = dict(zip(self.order.tolist(), self.examples(), strict=True))
         return _grouped(self.chain, [each[number] for number in chosen.tolist()])
 
     def keep_heads(self, kept: Sequence[Sequence[int]]) -> "TokenInputs":
@@ -150,13 +141,6 @@ class TokenInputs:
 
         return replace(self, groups=tuple(group._replace(maps=silenced(group.maps)) for group in self.groups))
 
-    def diagonals(self, layer: int, seeds: slice = slice(None)) -> Float[np.ndarray, "rows _seeds"] | None:
-        """The diagonals of a layer with gates, a row for every token, or None of another one."""
-        if not self.chain.layers[layer].gates:
-            return None
-        parts = [group.maps[layer][:, seeds].swapaxes(1, 2) for group in self.groups]
-        return np.concatenate([part.reshape(-1, part.shape[2]) for part in parts])
-
     def per_example(self, rows: Float[np.ndarray, "rows *columns"]) -> Float[np.ndarray, "examples *columns"]:
         """Sums over the tokens of every example, in the order in which the examples were given."""
         return np.add.reduceat(rows, self.starts, axis=0)[np.argsort(self.order)]
@@ -172,24 +156,7 @@ class TokenInputs:
         """The entry of its example for every row."""
         return np.repeat(examples[self.order], self.lengths, axis=0)
 
-    def padded(
-        self, rows: Float[np.ndarray, "rows *columns"], length: int
-    ) -> Float[np.ndarray, "examples length *columns"]:
-        """Rows of every example with zeros up to a length, in the order in which the examples were given."""
-        wide = np.zeros((len(self) * length, *rows.shape[1:]))
-        wide[np.arange(len(rows)) + np.repeat(self.order * length - self.starts, self.lengths)] = rows
-        return wide.reshape(len(self), length, *rows.shape[1:])
-
-    def padded_maps(self, length: int) -> list[Float[np.ndarray, "examples _seeds length length"]]:
-        """The maps of every layer alike."""
-        whole = [np.zeros((len(self), layer.seeds, length, length)) for layer in self.chain.layers]
-        for group in self.groups:
-            some = self.order[self.lengths == group.length]
-            for place, maps in enumerate(whole):
-                maps[some, :, : group.length, : group.length] = group.whole(place)
-        return whole
-
-    def _examples(self) -> Iterator[_Example]:
+    def examples(self) -> Iterator[_Example]:
         for group in self.groups:
             for number in range(len(group.maps[0])):
                 start = group.rows.start + number * group.length

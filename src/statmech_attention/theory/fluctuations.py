@@ -19,9 +19,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention.layers.chains import Chain
+from statmech_attention.theory.kernels.in_blocks import whole_block
 from statmech_attention.theory.kernels.of_paths import kernel_inputs, over_outputs
 from statmech_attention.theory.kernels.projected import deviations
-from statmech_attention.theory.levels.rows import congruent
+from statmech_attention.theory.levels.rows import congruent, passed
 from statmech_attention.theory.problem import Problem
 
 _AT_ONCE = 2**18  # entries of the matrices of a block of pairs; large ones are multiplied one by one
@@ -102,20 +103,12 @@ def _of_components(inputs, chain: Chain):
 
 def _of_tokens(inputs, chain: Chain):
     """The same with zeros up to the longest example."""
-    length = max(one.longest for one in inputs)
-    weights = np.concatenate([one.padded(one.weights, length) for one in inputs])
-    rows, *maps = (
-        np.repeat(np.concatenate(parts), chain.outputs, axis=0)
-        for parts in zip(*([one.padded(one.tokens, length), *one.padded_maps(length)] for one in inputs), strict=True)
-    )
-    read = np.einsum("et,cd->ectd", weights, np.eye(chain.outputs)).reshape(len(rows), length, -1)
+    length, eye = max(one.longest for one in inputs), np.eye(chain.outputs)
+    each = [whole_block(one, length) for one in inputs]
+    whole = jax.tree.map(lambda *parts: np.repeat(np.concatenate(parts), chain.outputs, axis=0), *each)
+    maps, rows, weights = whole
+    read = weights[..., None] * np.tile(eye, (len(rows) // len(eye), 1))[:, None]
     return rows / math.sqrt(rows.shape[2]), None, read, maps
-
-
-def _summed(maps, gram):
-    """$\\sum_s B_s G B_s^\\top$."""
-    start = jnp.zeros((len(maps) * maps.shape[2],) * 2)
-    return jax.lax.scan(lambda sums, own: (sums + congruent(own, gram), None), start, maps.swapaxes(0, 1))[0]
 
 
 def limit_of(network: Network) -> Limit:
@@ -124,7 +117,8 @@ def limit_of(network: Network) -> Limit:
     read = network.read.reshape(-1, network.read.shape[-1])
     top = gram = read @ read.T
     for layer in reversed(network.layers):
-        values, beside = layer.variance * _summed(layer.fresh, gram), _summed(layer.kept, gram)
+        values, beside = (passed(gram, maps.swapaxes(0, 1)) for maps in (layer.fresh, layer.kept))
+        values = layer.variance * values
         above.insert(0, gram)
         changes.insert(0, layer.ratio * (2 * values + 4 * beside))
         gram = values + beside
@@ -163,7 +157,7 @@ def shares(left, right, network: Network, limit: Limit) -> Float[Array, " seeds"
                 share += 2 * layer.narrow * jnp.vdot(through @ above @ through, above)
             return total + through, share
 
-        beside = _summed(layer.kept.swapaxes(-1, -2), adjoint)
+        beside = passed(adjoint, layer.kept.swapaxes(0, 1).swapaxes(-1, -2))
         adjoint, by_seed = jax.lax.scan(added, beside, layer.fresh.swapaxes(0, 1))
         found.append(by_seed)
     return jnp.concatenate([*found, 2 * network.ratio * jnp.vdot(adjoint @ limit.top @ adjoint, limit.top)[None]])

@@ -8,7 +8,7 @@ import numpy as np
 from statmech_attention import checks
 from statmech_attention.theory.descent.minimum import minimise
 from statmech_attention.theory.doublings import Descents, action_in, change_between
-from statmech_attention.theory.kernels.of_tokens import infinite_width
+from statmech_attention.theory.kernels.in_blocks import kernel_in_blocks
 from statmech_attention.theory.kernels.projected import ProjectedInputs, kernel_of_components, projection
 from statmech_attention.theory.levels.components import columns_of, features_of_components, ranked_components
 from statmech_attention.theory.levels.ranking import Ranked, no_features, ranked_features
@@ -144,7 +144,7 @@ def _without_features(problem: Problem) -> Ranked:
     if problem.projected:
         beyond = None if problem.count is None else (_missing(problem), float(inputs.own))
         return no_features(inputs, np.asarray(kernel_of_components(inputs, inputs)), beyond)
-    return no_features(inputs, infinite_width(inputs, inputs, (1.0, *problem.architecture.variances[1:])))
+    return no_features(inputs, kernel_in_blocks(inputs, inputs, (1.0, *problem.architecture.variances[1:])))
 
 
 def _missing(problem: Problem) -> float:

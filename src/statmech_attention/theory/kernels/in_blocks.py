@@ -6,7 +6,8 @@ symmetric, and half of the blocks will do.
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -46,48 +47,32 @@ class Block(NamedTuple):
         return Block(self.numbers, *arrays)
 
 
-def padded_blocks(inputs: TokenInputs, at_once: int) -> Iterator[Block]:
-    """So many examples at a time, in the order of the rows, padded to the longest of them."""
-    counts = [len(group.maps[0]) for group in inputs.groups]
-    ends = np.cumsum(counts)
+def whole_block(inputs: TokenInputs, length: int) -> tuple[list, np.ndarray, np.ndarray]:
+    """Maps as matrices, tokens and weights of all examples, in the order in which they were given."""
+    block, given = next(padded_blocks(inputs, len(inputs), length)), np.argsort(inputs.order)
+    maps = [own if own.ndim == 4 else own[..., None] * np.eye(length) for own in block.maps]
+    return [own[given] for own in maps], block.tokens[given], block.weights[given]
+
+
+def padded_blocks(inputs: TokenInputs, at_once: int, length: int | None = None) -> Iterator[Block]:
+    """So many examples at a time, in the order of the rows, padded to this length, or to the longest of them."""
+    examples = list(inputs.examples())
     for first in range(0, len(inputs), at_once):
-        last = min(first + at_once, len(inputs))
-        cuts = [first, *(end for end in ends.tolist() if first < end < last), last]
-        pieces = [_piece(inputs, ends, *cut) for cut in pairwise(cuts)]
-        longest = max(piece.tokens.shape[1] for piece in pieces)
-        joined = _joined(pieces, at_once, longest + -longest % _LENGTHS)
-        yield Block(inputs.order[first:last], *joined)
+        some = slice(first, first + at_once)
+        longest = len(examples[some][-1].tokens)
+        tokens, weights, maps = zip(*examples[some], strict=True)
+        padded = partial(_padded, examples=at_once, length=length or longest + -longest % _LENGTHS)
+        each = [padded(layer, range(1, layer[0].ndim)) for layer in zip(*maps, strict=True)]
+        yield Block(inputs.order[some], each, padded(tokens, [0]), padded(weights, [0]))
 
 
-def _piece(inputs: TokenInputs, ends, first: int, last: int) -> Block:
-    """Examples of one length, by their places in the order of the rows."""
-    place = int(np.searchsorted(ends, first, side="right"))
-    rows, length, maps = inputs.groups[place]
-    start = first - (ends[place] - len(maps[0]))
-    some = slice(start, start + last - first)
-    tokens = inputs.tokens[rows].reshape(-1, length, inputs.tokens.shape[1])[some]
-    weights = inputs.weights[rows].reshape(-1, length)[some]
-    return Block(inputs.order[first:last], [layer[some] for layer in maps], tokens, weights)
-
-
-def _joined(pieces: list[Block], examples: int, length: int):
-    """One array of all pieces for each of theirs."""
-
-    def of(parts, axes):
-        shape = [length if axis in axes else size for axis, size in _sizes(parts)]
-        whole, first = np.zeros((examples, *shape), parts[0].dtype), 0
-        for part in parts:
-            inside = tuple(slice(size) for size in part.shape[1:])
-            whole[(slice(first, first + len(part)), *inside)] = part
-            first += len(part)
-        return whole
-
-    maps = [of(list(parts), range(2, parts[0].ndim)) for parts in zip(*(piece.maps for piece in pieces), strict=True)]
-    return maps, of([piece.tokens for piece in pieces], (1,)), of([piece.weights for piece in pieces], (1,))
-
-
-def _sizes(parts) -> list[tuple[int, int]]:
-    return list(enumerate(parts[0].shape))[1:]
+def _padded(parts, axes, examples: int, length: int) -> Float[np.ndarray, "examples ..."]:
+    """Arrays of single examples in one, with zeros beyond their tokens, which are on these axes."""
+    shape = [length if axis in axes else size for axis, size in enumerate(parts[0].shape)]
+    whole = np.zeros((examples, *shape), parts[0].dtype)
+    for place, part in zip(whole, parts, strict=False):
+        place[tuple(map(slice, part.shape))] = part
+    return whole
 
 
 def kernel_in_blocks(
@@ -99,7 +84,7 @@ def kernel_in_blocks(
     """
     kernel, known = np.empty((len(inputs), len(others))), factors_and_keeps(inputs.chain, variances)
     for one, other in _pairs(inputs, others, np.float32 if single else np.float64):
-        _fill(kernel, one, other, _of_blocks(one[1:], other[1:], *known), others is inputs)
+        _fill(kernel, one, other, _kernel(one[1:], other[1:], *known), others is inputs)
     return variances[0] * kernel
 
 
@@ -129,6 +114,44 @@ def pulled_in_blocks(
         slopes = _pulled_of_blocks(one[1:], other[1:], factors, keeps, weights)
         totals = [total + np.asarray(slope) for total, slope in zip(totals, slopes, strict=True)]
     return [(total * factor)[keep:] for total, factor, keep in zip(totals, factors, keeps, strict=True)]
+
+
+def biases_in_blocks(inputs: TokenInputs, others: TokenInputs, variances) -> Float[np.ndarray, "examples others"]:
+    r"""Sums over tokens of what enters the values of all layers, and of what leaves the layers."""
+    kernel, known = np.empty((len(inputs), len(others))), factors_and_keeps(inputs.chain, variances)
+    for one, other in _pairs(inputs, others, np.float64):
+        grams, values = zip(*levels_between(one[1:], other[1:], *known), strict=True)
+        _fill(kernel, one, other, sum((*grams[:-1], *values[1:])).sum(axis=(1, 3)), others is inputs)
+    return kernel
+
+
+def layer_step(
+    inputs: TokenInputs, others: TokenInputs, layer: int, gram, variance, *, up: bool = False
+) -> Float[np.ndarray, "rows others"]:
+    r"""(K3) of a layer between all rows, $\sum_s B_s G B_s^\top$; `up` has its adjoint, $\sum_s B_s^\top G B_s$.
+
+    Of the same inputs the matrix is symmetric.
+    """
+    left = _single_layer(inputs, layer, up)
+    right, found = left if others is inputs else _single_layer(others, layer, up), np.empty_like(gram)
+    kind = inputs.chain.layers[layer]
+    known = seed_variances(kind, variance), int(kind.keeps)
+    for one, other in _pairs(left, right, gram.dtype):
+        rows, columns = (np.asarray(block.tokens)[..., 0].astype(int) - 1 for block in (one, other))
+        part, _ = _step(one.maps[0], other.maps[0], gram[rows[..., None, None], columns], *known)
+        here, there = rows[rows >= 0], columns[columns >= 0]
+        found[np.ix_(here, there)] = part = np.asarray(part)[rows >= 0][:, columns >= 0]
+        if others is inputs:
+            found[np.ix_(there, here)] = part.T
+    return found
+
+
+def _single_layer(inputs: TokenInputs, layer: int, up: bool) -> TokenInputs:
+    """One layer alone, with numbers of rows from 1 in the place of tokens; `up` has its maps transposed."""
+    each = [group.maps[layer] for group in inputs.groups]
+    maps = [part.swapaxes(-1, -2) if up and part.ndim == 4 else part for part in each]
+    groups = tuple(group._replace(maps=(part,)) for group, part in zip(inputs.groups, maps, strict=True))
+    return replace(inputs, groups=groups, tokens=1.0 + np.arange(len(inputs.weights))[:, None])
 
 
 def _pairs(inputs: TokenInputs, others: TokenInputs, number, times: int = 1) -> Iterator[tuple[Block, Block]]:
@@ -171,12 +194,6 @@ def seed_variances(layer, variance: float) -> Float[np.ndarray, " seeds"]:
 
 
 @quick_jit(static=("keeps",))
-def _of_blocks(one, other, factors, keeps: tuple[int, ...]):
-    """(K3) and (K2) between two blocks."""
-    return _kernel(one, other, factors, keeps)
-
-
-@quick_jit(static=("keeps",))
 def _slopes_of_blocks(one, other, factors, keeps: tuple[int, ...]):
     """Derivatives in gates of every pair of examples, `(gates, examples, others)` for a layer."""
     pair = len(one[2]), len(other[2])
@@ -192,10 +209,12 @@ def _pulled_of_blocks(one, other, factors, keeps: tuple[int, ...], pull):
 
 
 def _kernel(one, other, factors, keeps, gates=None):
+    """(K3) and (K2) between two blocks."""
     *_, (gram, _) = levels_between(one, other, factors, keeps, gates)
     return summed_tokens(one[1], other[1], gram)
 
 
+@quick_jit()
 def summed_tokens(tokens, others, gram) -> Float[Array, "examples others"]:
     """(K2) between two blocks, at a unit variance of the projection."""
     products = jnp.einsum("pti,qui->ptqu", tokens, others, precision="highest")
@@ -205,14 +224,20 @@ def summed_tokens(tokens, others, gram) -> Float[Array, "examples others"]:
 def levels_between(one, other, factors, keeps: tuple[int, ...], gates=None) -> Iterator[tuple[Array, Array]]:
     """(K3) between two blocks from the readout down: what enters a level, and the part that has passed values."""
     (left, _, weights), (right, _, read) = one, other
-    gram = weights[:, :, None, None] * read[None, None]
+    gram = jnp.einsum("pt,qu->ptqu", weights, read)
     yield gram, gram
     each = zip(left[::-1], right[::-1], factors[::-1], keeps[::-1], (gates or len(left) * [None])[::-1], strict=True)
-    for own, theirs, factor, keep, gate in each:
-        scaled = own * factor.astype(own.dtype).reshape(1, -1, *(1,) * (own.ndim - 2))
-        values = _mapped(scaled[:, keep:], theirs[:, keep:], gram, gate)
-        gram = values + _mapped(own[:, :keep], theirs[:, :keep], gram) if keep else values
+    for own, theirs, *known in each:
+        gram, values = _step(own, theirs, gram, *known)
         yield gram, values
+
+
+@quick_jit(static=("keep",))
+def _step(own, theirs, gram, factor, keep: int, gate=None):
+    """(K3) of a layer between two blocks: what enters it, and the part that has passed values."""
+    scaled = own * factor.astype(own.dtype).reshape(1, -1, *(1,) * (own.ndim - 2))
+    values = _mapped(scaled[:, keep:], theirs[:, keep:], gram, gate)
+    return (values + _mapped(own[:, :keep], theirs[:, :keep], gram) if keep else values), values
 
 
 def _mapped(own, theirs, gram, gate=None):

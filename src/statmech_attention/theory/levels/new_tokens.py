@@ -16,7 +16,6 @@ part of what training leaves at its prior: a training input that is given as a n
 regression. Against all directions this is as good as the formula of a projection, which does not.
 """
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -36,7 +35,7 @@ from statmech_attention.theory.kernels.in_blocks import (
 from statmech_attention.theory.kernels.projected import ProjectedInputs
 from statmech_attention.theory.levels.components import output_of_components
 from statmech_attention.theory.levels.features import Seen
-from statmech_attention.theory.levels.ranking import Features, Ranked, grown
+from statmech_attention.theory.levels.ranking import Features, Ranked
 
 
 class Descent(NamedTuple):
@@ -53,20 +52,23 @@ def output(test: TokenInputs, train: TokenInputs, ranked: Ranked, features: Feat
     """Mean (9) and variance (30) of the output on new inputs at a point, over pairs (example, output)."""
     if isinstance(train, ProjectedInputs):
         return output_of_components(test, train, ranked, features, action, point, variances)
-    _, top, seen = action.levels.descended(action.seen(point))
+    _, top, seen = _descended(action, point)
     descent = Descent(features, seen, top, variances[0], tuple(variances[1:-1]))
-    cross, own = new_kernels(test, train, ranked.columns, descent)
+    cross, own = new_kernels(test, ranked.beside(train, features.seen.shape[-1]), descent)
     return action.regression(point).predict(cross.reshape(own.size, -1).T, own.reshape(-1))
 
 
-def new_kernels(test: TokenInputs, train: TokenInputs, columns, descent: Descent):
-    """Kernels of new examples, in the order in which they were given, block by block.
+@quick_jit(level=0)
+def _descended(action, point):
+    return action.levels.descended(action.seen(point))
+
+
+def new_kernels(test: TokenInputs, train: TokenInputs, descent: Descent):
+    """Kernels of new examples, in the order in which they were given, from training with features beside its tokens.
 
     With the training examples, `(examples, outputs, others, outputs)`, and with themselves, `(examples, outputs)`.
     """
-    size = descent.features.seen.shape[-1]
-    few = [grown(level[:, :size], len(level), size) for level in map(np.asarray, columns)]
-    others = list(padded_blocks(_beside(train, few), at_once := pairs_at_once(test, train)))
+    others = list(padded_blocks(train, at_once := pairs_at_once(test, train)))
     factors, keeps = factors_and_keeps(train.chain, (1.0, *descent.variances, 1.0))
     order, found = np.concatenate([block.numbers for block in others]), list[Any]()
     for block in padded_blocks(test, at_once):
@@ -78,11 +80,6 @@ def new_kernels(test: TokenInputs, train: TokenInputs, columns, descent: Descent
     given = np.argsort(test.order)
     cross, own = (jnp.concatenate(parts)[given] for parts in zip(*found, strict=True))
     return cross, own
-
-
-def _beside(train: TokenInputs, columns) -> TokenInputs:
-    """The same with columns of every level beside the features of tokens."""
-    return replace(train, tokens=np.concatenate([train.tokens, *columns], axis=1))
 
 
 @quick_jit(static=("keeps",))

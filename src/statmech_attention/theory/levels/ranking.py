@@ -15,7 +15,7 @@ $O G$, and the eigenvalues left out are what the labels feel of the rest: a bala
 in control theory. With all eigenvectors nothing is left out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention.model.tokens import TokenInputs
-from statmech_attention.theory.kernels.of_tokens import infinite_width, layer_step, seeded, transposed
+from statmech_attention.theory.kernels.in_blocks import layer_step
 
 _RANK = 1e-12  # relative size of an eigenvalue that is rounding
 _DENSE = 700  # rows of which all eigenvectors are found
@@ -122,6 +122,11 @@ class Ranked:
         features = Features(maps, grown(seen, *seen.shape[:2], count), self.kernel - flat @ flat.T, self.missing)
         return jax.tree.map(jnp.asarray, features)
 
+    def beside(self, rows: TokenInputs, count: int) -> TokenInputs:
+        """Inputs with the first columns of every level beside the features of their tokens."""
+        few = [grown(level[:, :count], len(level), count) for level in map(np.asarray, self.columns)]
+        return replace(rows, tokens=np.concatenate([rows.tokens, *few], axis=1))
+
     def left_out(self, count: int) -> float:
         """The largest sum of eigenvalues beyond the first `count` of a level: a change of $2 N S$ to first order."""
         return max(self.total - float(np.sum(values[:count])) for values in self.values)
@@ -140,32 +145,25 @@ def no_features(rows, kernel, missing: tuple[float, float] | None = None) -> Ran
 
 
 def ranked_features(rows: TokenInputs, labels, temperature, variances, most: int) -> Ranked:
-    """Features of all levels, at most so many of each; two passes of (K3), one down and one up."""
-    grams: list = []
-    kernel = infinite_width(rows, rows, (1.0, *variances[1:]), lambda *level: grams.append(level))
-    felt = _felt(rows, kernel, labels, temperature, variances[0] * variances[-1])
-    total = float(np.sum(felt * grams[-1][1]))
-    back, below = transposed(rows), None
-    leading: list = []
-    levels: list = []
-    while grams:
-        layer, gram, through = grams.pop()
-        leading.insert(0, _leading(gram, felt, most))
-        columns, images, _ = leading[0]
-        if below is not None:
-            levels.insert(0, _level(rows, layer - 1, *below, images, variances[layer]))
-        if grams:
-            across = columns.T @ through @ columns
-            below = columns, across, columns.T @ gram @ columns - across
-            felt, _ = layer_step(back, back, layer, felt, variances[1 + layer])
-    columns, images, values = zip(*leading, strict=True)
+    """Features of all levels, at most so many of each; two compiled passes of (K3), one down and one up.
+
+    Eigenvectors and products with few columns are NumPy's: for every new rank JAX took longer to compile them than
+    NumPy to find them, and once compiled it was no faster.
+    """
+    grams, layers = [np.outer(rows.weights, rows.weights)], range(len(rows.chain.layers))
+    for layer in reversed(layers):
+        grams.append(layer_step(rows, rows, layer, grams[-1], variances[1 + layer]))
+    products = rows.tokens @ rows.tokens.T / rows.tokens.shape[1]
+    kernel = rows.per_example(rows.per_example(grams[-1] * products).T).T
+    pull = pull_of_labels(kernel, labels, temperature, variances[0] * variances[-1])
+    felt = rows.spread(rows.spread(pull).T).T * products
+    total, ranked, levels = float(np.sum(felt * grams[-1])), [_leading(grams.pop(), felt, most)], list[Level]()
+    for layer in layers:
+        felt = layer_step(rows, rows, layer, felt, variances[1 + layer], up=True)
+        ranked.insert(0, _leading(grams[-1], felt, most))
+        levels.insert(0, _level(rows, layer, ranked[1], grams.pop(), ranked[0], variances[1 + layer]))
+    columns, images, values = zip(*ranked, strict=True)
     return Ranked(columns, images, values, total, kernel, tuple(levels), most)
-
-
-def _felt(rows, kernel, labels, temperature, variance) -> Float[np.ndarray, "rows rows"]:
-    """$O_0$, summed over outputs."""
-    pull = pull_of_labels(kernel, labels, temperature, variance)
-    return rows.spread(rows.spread(pull).T).T * (rows.tokens @ rows.tokens.T) / rows.tokens.shape[1]
 
 
 def pull_of_labels(kernel, labels, temperature, variance) -> Float[np.ndarray, "examples examples"]:
@@ -193,11 +191,23 @@ def _leading(gram, felt, most: int):
     return sought @ leading, image @ leading, values[::-1][:most]
 
 
-def _level(rows, layer, columns, across, along, images, variance) -> Level:
-    """A layer, from the features' columns below and their images above."""
-    through = columns.T @ seeded(rows, layer, images)
-    keeps = int(rows.chain.layers[layer].keeps)
-    return level_between(through, keeps, across, along, variance)
+def _level(rows: TokenInputs, layer: int, below, gram, above, variance) -> Level:
+    """A layer, from columns and images of the features below, and the Gram matrix and their images above."""
+    (columns, own, _), (_, images, _) = below, above
+    keeps, through, beside = int(rows.chain.layers[layer].keeps), list[Any](), list[Any]()
+    for group in rows.groups:
+        left, right = columns[group.rows], images[group.rows]
+        seeds = group.maps[layer].swapaxes(0, 1)
+        through.append([left.T @ _passed(maps, right) for maps in seeds])
+        beside += [_passed(maps.swapaxes(1, -1), left) for maps in seeds[:keeps]]
+    along = (kept := np.concatenate(beside)).T @ gram @ kept if keeps else np.zeros(2 * columns.shape[1:])
+    return level_between(np.sum(through, axis=0), keeps, columns.T @ own - along, along, variance)
+
+
+def _passed(maps, columns) -> Float[np.ndarray, "rows columns"]:
+    """$B_s$, or its diagonal, of examples of one length times columns of their rows."""
+    parts = columns.reshape(*maps.shape[:2], -1)
+    return (maps[..., None] * parts if maps.ndim == 2 else maps @ parts).reshape(columns.shape)
 
 
 def level_between(through, keeps: int, across, along, variance) -> Level:

@@ -21,7 +21,8 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention.model.tokens import TokenInputs, seed_factors
-from statmech_attention.theory.levels.ranking import Ranked, grown
+from statmech_attention.theory.kernels.in_blocks import whole_block
+from statmech_attention.theory.levels.ranking import Ranked
 
 
 class Rows(NamedTuple):
@@ -63,15 +64,11 @@ def _of_heads(layer, slopes: Float[np.ndarray, "seeds examples tokens tokens"]):
 
 def _padded(inputs: TokenInputs, ranked: Ranked, levels) -> Rows:
     """The examples in the order in which they were given, with zeros beyond their tokens."""
-    count, length = levels.maps.values.shape[-1], inputs.longest
-
-    def padded(rows):
-        return inputs.padded(rows, length).reshape(-1, *rows.shape[1:])
-
-    few = [np.asarray(level)[:, :count] for level in ranked.columns]
-    directions = np.stack([padded(grown(level, len(level), count)) for level in few])
-    maps = tuple(layer.swapaxes(0, 1) for layer in reversed(inputs.padded_maps(length)))
-    return Rows(padded(inputs.tokens), padded(inputs.weights), directions, maps)
+    count, columns = levels.maps.values.shape[-1], inputs.tokens.shape[1]
+    maps, tokens, weights = whole_block(ranked.beside(inputs, count), inputs.longest)
+    tokens, directions = np.split(tokens.reshape(weights.size, -1), [columns], axis=1)
+    directions = directions.reshape(weights.size, -1, count).swapaxes(0, 1)
+    return Rows(tokens, weights.reshape(-1), directions, tuple(own.swapaxes(0, 1) for own in reversed(maps)))
 
 
 @partial(jax.jit, static_argnames="keeps")
@@ -111,7 +108,7 @@ def _below(gram, maps, keep: int, above, below, factor, shift, inner, basis, var
     """(K5), from a layer's output to its input."""
     phi, outputs = _frame(gram, above), below.shape[1] // len(basis)
     narrow = None if inner is None else inner[: len(maps) - keep]
-    fresh = variance * _passed(gram, maps[keep:], phi, narrow)
+    fresh = variance * passed(gram, maps[keep:], phi, narrow)
     psi = _frame(fresh, below @ jnp.kron(basis, jnp.eye(outputs)))
     moment, beneath = factor @ factor.T - jnp.eye(len(factor)), fresh
     if keep:
@@ -129,7 +126,7 @@ def _frame(gram, directions):
     return solve_triangular(half, image.T, lower=True).T
 
 
-def _passed(gram, maps, phi, factors):
+def passed(gram, maps, phi=None, factors=None):
     """$\\sum_s B_s G_s B_s^\\top$, one seed after another, which keeps one matrix at a time."""
 
     @jax.checkpoint
@@ -138,7 +135,8 @@ def _passed(gram, maps, phi, factors):
         through = gram if factor is None else gram + phi @ (factor @ factor.T - jnp.eye(len(factor))) @ phi.T
         return total + congruent(own, through), None
 
-    return jax.lax.scan(add, jnp.zeros_like(gram), (maps, factors))[0]
+    rows = len(gram) // maps.shape[3] * maps.shape[2]
+    return jax.lax.scan(add, jnp.zeros((rows, rows)), (maps, factors))[0]
 
 
 def mapped(own: Float[Array, "examples below above"], columns: Float[Array, "rows columns"]):
