@@ -70,3 +70,21 @@ def test_large_kernels_are_compiled(two, monkeypatch):
     monkeypatch.setattr("statmech_attention.theory.kernels.of_tokens._COMPILED", 10)
     monkeypatch.setattr("statmech_attention.theory.kernels.of_tokens.infinite_width", None)
     np.testing.assert_allclose(sma.kernel(some, some, variance=VARIANCE), wanted, rtol=1e-13)
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 32])
+def test_pulls_on_the_variances_of_a_layer_are_the_slope_of_the_kernel_in_its_variance(two, at_once, monkeypatch):
+    monkeypatch.setitem(in_blocks._ENTRIES, "cpu", 4 * at_once**2 * 3 * 9**2)
+    some, _ = two
+    pull = np.random.default_rng(2).normal(size=(13, 13))
+    pull = pull + pull.T
+    found = in_blocks.pulled_in_blocks(some, VARIANCE, pull)
+    assert [len(part) for part in found] == [2, 5, 3]
+    for place, part in enumerate(found, start=1):
+        ends = [infinite_width(some, some, _times(place, factor)) for factor in (1.001, 0.999)]
+        assert np.sum(part) == pytest.approx(np.sum(pull * (ends[0] - ends[1])) / 0.002, rel=1e-5)
+
+
+def _times(place, factor):
+    """The variances with one of them multiplied."""
+    return tuple(number * factor ** (one == place) for one, number in enumerate(VARIANCE))
