@@ -13,23 +13,29 @@ AT_ONCE = 1000  # texts whose attention maps are in memory
 
 def measure(texts: int, components: int, single: bool) -> list[dict]:
     """Return rows of what is chosen, seen, solved and what heads are worth."""
-    first, topics = next(parts(texts))
+    first, _ = next(parts(texts))
     chosen, network = timed(lambda: sma.projection(first, components))
     rows = [{"what": "projection", "texts": texts, "seconds": chosen}]
-    seconds, seen = twice(lambda: network(first, single=single))
-    many, taken = texts / len(first), seconds["seconds"]
-    rows.append({"what": "texts seen", "texts": texts, **seconds, "seconds": many * taken, "per second": len(first) / taken})
-    variance = (1 / float(np.mean(seen.own)), *np.ones(LAYERS + 1))
-
-    def problem(inputs, topics):
-        return sma.Problem(network(inputs, single=single), topics, width=30, temperature=0.3, variance=variance)
-
-    whole = sum(problem(*part) for part in parts(texts))
+    taken, part = twice(lambda: network(first, single=single))
+    rate, many = len(first) / taken["seconds"], texts / len(first)
+    rows.append({"what": "texts seen", "texts": texts, **taken, "seconds": many * taken["seconds"], "per second": rate})
+    topics = []
+    seen = network(read(texts, topics), single=single)
+    variance = (1 / float(np.mean(part.own)), *np.ones(LAYERS + 1))
+    problem = sma.Problem(seen, np.concatenate(topics), width=30, temperature=0.3, variance=variance)
+    reduced, whole = timed(problem.reduce)
     taken, solution = timed(lambda: sma.solve(whole, settle=0.03, throw=False))
-    rows.append({"what": "solve", "texts": texts, "seconds": taken, "directions": solution.directions.count})
+    rows.append({"what": "solve", "texts": texts, "seconds": reduced + taken, "directions": solution.directions.count})
     inputs = first if whole.count is None else parts(texts)
     worth, _ = timed(lambda: sma.pruning.head_worth(solution, inputs=inputs, removal=False).slopes)
     return [*rows, {"what": "worth of heads", "texts": texts, "seconds": worth}]
+
+
+def read(texts: int, topics: list) -> Iterator[sma.TokenInputs]:
+    """The texts of all parts, whose topics go into the list."""
+    for inputs, own in parts(texts):
+        topics.append(own)
+        yield inputs
 
 
 def parts(texts: int) -> Iterator[tuple]:

@@ -43,7 +43,7 @@ def one_step(kind, values, x, other, outputs=None):
     return out
 
 
-@pytest.mark.parametrize("values", [1, None])
+@pytest.mark.parametrize("values", [1, 2, None])
 def test_the_block_is_a_sum_over_units(given, values):
     inputs, _, gates, *_ = given
     layers = [sma.Gated(UNITS, values=values)]

@@ -8,6 +8,7 @@ from scipy.stats import chi
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
 from benchmarks import searches
+from statmech_attention.sampling import evidence as evidences
 from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._density import posterior_density
 from statmech_attention.sampling._modes import gaussians_at_modes
@@ -104,6 +105,15 @@ def test_one_mode_where_there_is_one():
         ).modes
         == 1
     )
+
+
+def test_the_error_of_annealed_evidence_is_that_of_lognormal_replicates(monkeypatch):
+    """Replicates whose evidences differ by a factor of e: without the second term the error would be .25, not .31."""
+    problem, random = two_paths(*NUMBERS), np.random.default_rng(0)
+    monkeypatch.setattr(evidences, "annealed", lambda *_, **given: (random.normal(size=given["replicates"]), {}))
+    found = [evidences._from_prior(jax.random.key(0), 64, problem, None, None) for _ in range(1000)]
+    spread = np.std([one.log_evidence for one in found])
+    assert np.sqrt(np.mean([one.error**2 for one in found])) == pytest.approx(spread, rel=0.12)
 
 
 @pytest.mark.slow

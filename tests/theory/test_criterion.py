@@ -7,6 +7,7 @@ import pytest
 
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
+from statmech_attention.theory.corrections import corrected
 
 
 def error(solution, test, points=64):
@@ -35,6 +36,21 @@ def test_a_solution_in_the_higher_of_two_minima_is_not_trusted():
         and again.r == pytest.approx(found.r_lowest, rel=1e-6)
         and str(again).endswith("take the theory as it is.")
     )
+
+
+def test_shares_of_minima_of_like_evidence_are_those_of_the_posterior():
+    """To leading order the lower minimum has four fifths; the exact mean output is between those of both."""
+    numbers = {"examples": 100, "features": 400, "width": 10.0, "temperature": 0.25}
+    problem, test, _ = SolvableModel([[1, 0.999], [0.999, 1]], [0.5, 0.0], **numbers).sample(jax.random.key(0), 60)
+    found = sma.criterion(sma.solve(problem), test)
+    assert len(found.minima) == 2 and np.isclose(sum(found.shares), 1)
+    leading = [float(sma.log_evidence(one)) for one in found.minima]
+    assert 1 / (1 + np.exp(leading[1] - leading[0])) > 0.75
+    exact = sma.sampling.importance(problem, key=jax.random.key(1), points=256, test=test, anneal=False, warn=False)
+    low, high = (np.asarray(corrected(one, test=test).prediction.mean) for one in found.minima)
+    share = (exact.output.mean - high) @ (low - high) / np.sum((low - high) ** 2)
+    assert found.shares[0] == pytest.approx(share, abs=0.08) and share < 0.67
+    assert found.r == pytest.approx(error(found.solution, test, points=256), rel=0.15)
 
 
 @pytest.mark.parametrize(("width", "temperature"), [(4, 0.01), (4, 0.3), (16, 0.01), (16, 0.3)])

@@ -101,6 +101,16 @@ def test_a_range_may_end_the_search(chains, found, monkeypatch):
     assert bound.slopes["temperature"] < 0 and repr(bound).endswith("at a bound: temperature)")
 
 
+def test_an_end_of_a_range_with_a_slope_into_it_is_no_maximum(chains, found):
+    logs, problem = np.log([found.temperature]), found.solution.problem
+    for bounds, into in ((np.array([[logs[0], 9.0]]), 1.0), (np.array([[-9.0, logs[0]]]), -1.0)):
+        given = bounds, problem, ["temperature"], [found.solution]
+        outside = hyperparameters._maximum_at(logs, (0.0, np.array([into])), *given)
+        assert outside.at_bound == ("temperature",) and outside.slopes == {"temperature": -into}
+        with pytest.raises(sma.NotConverged, match="slope 1.0e\\+00 nats"):
+            hyperparameters._maximum_at(logs, (0.0, np.array([-into])), *given)
+
+
 def test_a_search_in_the_higher_of_two_minima_goes_on_from_the_lower(monkeypatch):
     sizes = {"examples": 100, "features": 400, "width": 10.0, "temperature": 0.05}
     problem = SolvableModel([[1, 0.999], [0.999, 1]], [0.5, 0.0], **sizes).sample(jax.random.key(0), 2)[0]

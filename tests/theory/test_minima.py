@@ -1,6 +1,9 @@
 """Minima of the action against formulas, a second minimiser, a curve of one variable and separate code."""
 
+from contextlib import nullcontext
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
@@ -12,6 +15,8 @@ import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
 from statmech_attention.layers.chains import Chain, order_parameters_on
 from statmech_attention.theory import minima
+from statmech_attention.theory.problem import warn_of_large_labels
+from statmech_attention.theory.search import _renumbered
 
 # Correlation, signal, P, N, T of data with four features per example, and the accuracies of the minima.
 TWO = [(0.99, 0.5, 200, 20, 0.05), (0.99, 1.0, 200, 67, 0.03), (0.999, 0.5, 100, 10, 0.05)]
@@ -112,6 +117,21 @@ def with_small_inputs(chain):
     return sma.Problem(0.03 * train.values, labels, layers=chain.heads, width=4.0, temperature=1e-3)
 
 
+def test_order_parameters_in_another_order_of_heads_and_outputs_have_the_kernel_in_theirs():
+    """Three heads in a cycle, whose inverse is another one."""
+    layers, order, random = (3, sma.SkipHeads(2), sma.Outputs(2)), ((2, 0, 1), (1, 0)), np.random.default_rng(0)
+    weights = sma.sample_weights(key=jax.random.key(0), layers=layers, width=9, features=4)
+    overlaps = sma.model.network.weights_order_parameters(weights, layers=layers)
+    inputs, axes = (
+        sma.AttentionedInputs(jnp.asarray(random.normal(size=(5, 9, 4))), layers),
+        ortho_group.rvs(2, random_state=1),
+    )
+    ordered = sma.kernel(inputs.keep_heads(order), inputs.keep_heads(order), overlaps[0])
+    back = _renumbered(overlaps, inputs.chain, order, axes)
+    turned = np.einsum("ca,eafb,db->ecfd", axes, ordered, axes)
+    np.testing.assert_allclose(sma.kernel(inputs, inputs, back[0]), turned, rtol=0, atol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:labels:UserWarning")
 @on_chains(2)
@@ -169,3 +189,17 @@ def test_large_labels_are_warned_of():
     for search in (sma.solve, minima):
         with pytest.warns(UserWarning, match=r"wanted \|Y\|\^2 of the order of tr\(K \+ T\), got [1-9]\d\d times"):
             search(sma.Problem(0.03 * inputs, labels, **numbers))
+
+
+@pytest.mark.parametrize("outputs", [(), (sma.Outputs(2),)])
+def test_the_warning_of_large_labels_counts_every_output(outputs):
+    random, layers, variance = np.random.default_rng(0), (sma.SkipHeads(2), 2, *outputs), (1.3, 0.7, 1.2, 0.9)
+    inputs = sma.AttentionedInputs(jnp.asarray(random.normal(size=(7, 6, 3))), layers)
+    labels = random.normal(size=(7, *(one.count for one in outputs)))
+    kernel = np.asarray(sma.kernel(inputs, inputs, variance=variance)).reshape(labels.size, -1)
+    ratio = np.sum(labels**2) / (np.trace(kernel) + 0.2 * labels.size)
+    for times, warned in ((299, False), (301, True)):
+        large = np.sqrt(times / ratio) * labels
+        problem = sma.Problem(inputs, large, width=5.0, temperature=0.2, variance=variance)
+        with pytest.warns(UserWarning, match=f"got {times} times") if warned else nullcontext():
+            warn_of_large_labels(problem)

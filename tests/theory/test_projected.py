@@ -91,6 +91,24 @@ def _even(examples, tokens):
     return [np.full((examples, 2, tokens, tokens), 1 / tokens)] * 2
 
 
+def test_training_inputs_as_new_ones_have_the_training_kernel_in_few_directions_too(words, network, labels):
+    """But for what components leave out of an example, which is its own."""
+    train = words.take(range(24))
+    for seen in (network(train), sma.projection(train, 4, variance=VARIANCE)(train)):
+        problem = sma.Problem(seen, labels, width=15.0, temperature=0.1, variance=VARIANCE)
+        found = sma.solve(problem, directions=3, throw=False)
+        assert found.directions.count == 3 and not found.settled
+        known = np.asarray(found.regression.factor @ found.regression.factor.T)
+        kernel = known - 0.1 * np.eye(24)
+        _, outputs = found.landscape.overlap(found.point)
+        own = VARIANCE[0] * outputs.item() * np.asarray(seen.rest)
+        cross = kernel - np.diag(own)
+        new = found.predict(train)
+        np.testing.assert_allclose(new.mean, cross @ np.linalg.solve(known, labels), rtol=0, atol=1e-10)
+        variance = np.diag(kernel) - np.sum(cross * np.linalg.solve(known, cross.T).T, axis=1)
+        np.testing.assert_allclose(new.variance, variance, rtol=0, atol=1e-10)
+
+
 def test_rows_of_rank_below_the_components_leave_nothing_out():
     words = texts(6, layers=(sma.SkipHeads(6),) * 3)  # 343 paths, and at most 30 rows
     seen = sma.projection(words, 40)(words)

@@ -100,3 +100,20 @@ def test_overlaps_of_gates_in_single_precision_are_computed_in_it(two):
     assert kinds == [np.float64, np.float32, np.float64]
     rough, exact = (in_blocks.kernel_in_blocks(one, one, VARIANCE) for one in (single, some))
     assert 0 < np.abs(rough - exact).max() < 1e-6 * np.abs(exact).max()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_pulls_on_the_variances_of_a_layer_are_the_slope_of_the_kernel_in_its_variance(two):
+    some, _ = two
+    pull = np.random.default_rng(2).normal(size=(13, 13))
+    pull = pull + pull.T
+    found = in_blocks.pulled_in_blocks(some, VARIANCE, pull)
+    assert [len(part) for part in found] == [2, 5, 3]
+    for place, part in enumerate(found, start=1):
+        ends = [in_blocks.kernel_in_blocks(some, some, _times(place, factor)) for factor in (1.001, 0.999)]
+        assert np.sum(part) == pytest.approx(np.sum(pull * (ends[0] - ends[1])) / 0.002, rel=1e-5)
+
+
+def _times(place, factor):
+    """The variances with one of them multiplied."""
+    return tuple(number * factor ** (one == place) for one, number in enumerate(VARIANCE))

@@ -27,7 +27,7 @@ def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             saved = json.loads(str(archive["settings"]))
             leaves = [archive[f"leaf_{index}"] for index in range(len(archive.files) - 1)]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path}: a damaged checkpoint ({error}). Remove this file and start again.") from error
     wanted = json.loads(json.dumps(settings))
     differing = sorted(name for name in {*saved, *wanted} if saved.get(name) != wanted.get(name))

@@ -9,8 +9,9 @@ import pytest
 import statmech_attention as sma
 from attention_book.one_shot import train
 from attention_book.one_shot.path_form import initial
+from attention_book.one_shot.steps import Data, State, adam, advance
 from attention_book.one_shot.task import OneShot
-from statmech_attention.layers import Heads, SkipHeads
+from statmech_attention.layers import Chain, Heads, SkipHeads
 
 TINY = {"layers": (2, 2), "width": 16, "dimension": 4, "seed": 3, "batch": 8, "validate_every": 10, "progress": False}
 
@@ -46,6 +47,22 @@ def test_training_step_is_adam_on_the_layer_by_layer_gradient(task, split):
         clear = jnp.abs(slope) > 1e-4 * jnp.max(jnp.abs(slope))
         assert float(jnp.mean(clear)) > 0.99
         assert float(jnp.max(jnp.where(clear, jnp.abs(found - wanted), 0))) < 1e-7
+
+
+def test_every_pair_counts_the_first_one_too_and_none_that_fills_up_a_batch(task, split):
+    pairs = jnp.asarray(task.all_pairs(split.train), jnp.int32)
+    layers, draw, rates = Chain.of((2, 2)), jax.random.key(1), (3e-4, 5e-5)
+    parameters = initial(jax.random.key(0), layers, 16, 4, task.features)
+    sequences = task.sequences(jax.random.fold_in(draw, 7), pairs[jnp.array([5, 0, 0, 0])])
+    inputs = task.inputs(sequences).astype(jnp.float32)[:2]
+    attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
+    outputs = sma.forward(parameters.weights(), inputs, attention, readout="mean")
+    squares = float(jnp.sum((outputs - sequences.labels[:2]) ** 2))
+    right = int(jnp.sum(outputs * sequences.labels[:2] > 0))
+    state = State(parameters, adam(*rates).init(parameters), jnp.zeros(3, jnp.float32))
+    order, data = jnp.array([5, 0, -1, -1]), Data(task.compact, task.starts, pairs)
+    after = advance(state, data, order, draw, 7, 0, 1, layers=layers, batch=4, rates=rates)
+    assert after.sums.tolist() == pytest.approx([squares, right, 2], rel=1e-5)
 
 
 def test_learning_curve_is_whole_and_the_best_parameters_are_kept(whole_run, split):

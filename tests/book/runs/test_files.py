@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 import statmech_attention as sma
-from attention_book.runs.checkpoints import save_state
+from attention_book.runs.checkpoints import load_state, save_state
 from statmech_attention import records
 from statmech_attention.records import replacing
 
@@ -123,6 +123,27 @@ def test_flipped_bit_in_an_older_solution_is_refused_or_changes_nothing(old_file
         assert all(map(np.array_equal, jax.tree.leaves(found), wanted)) and found.start == solution.start
         assert found.problem.layers == solution.problem.layers
     assert refused > 10
+
+
+def test_flipped_bit_in_a_checkpoint_is_refused_or_changes_nothing(tmp_path):
+    path, state, settings = tmp_path / "state.npz", [np.arange(3.0), np.int64(2)], {"width": 3}
+    save_state(path, state, settings)
+    content, refused = path.read_bytes(), 0
+    entry = content.index(b"PK\x01\x02")  # in the directory of the archive: versions, flags and method are behind it
+    places = [*range(entry, entry + 16), *np.random.default_rng(1).integers(len(content), size=60).tolist()]
+    for place in places:
+        for bit in range(8):
+            flipped = bytearray(content)
+            flipped[place] ^= 1 << bit
+            path.write_bytes(flipped)
+            try:
+                found = load_state(path, state, settings)
+            except ValueError as error:
+                assert "state.npz: a damaged checkpoint" in str(error)
+                refused += 1
+                continue
+            assert all(map(np.array_equal, found, state))
+    assert refused > 100
 
 
 def test_older_files_are_read(old_files, solution):
