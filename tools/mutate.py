@@ -51,7 +51,8 @@ def noticed(file: str, old: str, new: str, tests: list[str]) -> bool | None:
         path.write_text(text.replace(old, new), encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
         command += [str(ROOT / "tests" / one) for one in tests]
-        environment = os.environ | {"PYTHONPATH": str(source)}
+        searched = filter(None, [str(source), os.environ.get("PYTHONPATH")])
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(searched)}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED and "skipped" in done.stdout:
         return None
