@@ -87,7 +87,8 @@ def cases() -> Iterator[dict]:
     for width in (10, 100, 1000, 1_000_000):
         yield _case("samplers", sampler="order parameters", width=width, warmup=300, draws=1000)
     yield _case("samplers", sampler="weights", width=10, warmup=100, draws=50)
-    yield _case("texts", texts=1000, components=64, single=False)
+    for count in (1000, 10_000):
+        yield _case("texts", texts=count, components=64, single=False)
 
 
 def machine() -> dict:

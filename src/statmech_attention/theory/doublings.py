@@ -27,6 +27,7 @@ from statmech_attention.theory.starts import NARROWER
 
 _NOTHING = 1e-9  # of what labels feel: nothing is left out
 _NEAR, _NEARER = 1e-1, 1e-4  # gradients at a point to begin from, and where two minima are told apart
+_STEPS = 20  # of the descent to a point to begin from, whose end does not matter
 _SHARE = 1e-2  # of what predictions may change by, a gradient that hardly changes them
 _ROWS = 400  # of which a much narrower network learns, for a point to begin from
 _LOWER = 1e-6  # of the action, by which another minimum is lower
@@ -86,7 +87,7 @@ class Descents:
         few, share = action_in(some, seen), len(some.labels) / len(self.problem.labels)
         prior = jnp.zeros(few.levels.coordinates)
         narrower = replace(few, weight=NARROWER / share * few.weight)
-        beyond = descend(narrower, prior, max(options[0], _NEAR), options[1]).minimum.point
+        beyond = descend(narrower, prior, _NEAR, _STEPS).minimum.point
         ends = [self.down(features, point, options).minimum for point in (prior, beyond)]
         lower = float(ends[0].value - ends[1].value)
         lower = lower if abs(lower) > _LOWER * (1 + abs(float(ends[0].value))) else 0.0

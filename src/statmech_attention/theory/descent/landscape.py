@@ -101,13 +101,16 @@ class Action:
         return jax.linearize(jax.grad(self.value), point)[1]
 
     def potential(self, point: Float[Array, " coordinates"], weight=1.0) -> Float[Array, ""]:
-        r"""$-\ln p$ of a point up to a constant, (C1), with labels of this weight; quick where a sampler needs it."""
-        return self.half(point, weight) + order_one(point, self.levels)
+        r"""$-\ln p$ of a point up to a constant, (C1), with labels of this weight; quick to differentiate in the point."""
+        nats = self.energy.held(self.overlap(point))
+        return self._half(point, weight * nats) + order_one(point, self.levels)
 
-    def half(self, point: Float[Array, " coordinates"], weight=1.0) -> Float[Array, ""]:
+    def half(self, point: Float[Array, " coordinates"]) -> Float[Array, ""]:
         r"""$\frac N2 (S - S_0)$, whose entropy vanishes in stages of infinite width."""
-        prior = 0.5 * excess_entropy(point, self.widths, self.levels)
-        return prior + 0.5 * weight * self.energy.held(self.overlap(point))
+        return self._half(point, self.nats(point))
+
+    def _half(self, point, nats):
+        return 0.5 * (excess_entropy(point, self.widths, self.levels) + nats)
 
 
 @quick_jit(level=0)
