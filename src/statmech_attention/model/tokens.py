@@ -8,8 +8,7 @@ its output to those of its input,
 where a kept seed $g^s$ is $\delta$ itself and the others are independent Gaussian vectors with the
 Gram matrix of $\delta$. $B_s$ follows from `attended`, `mixing`, `gains` and `divisor` of the
 layer's kind, as `statmech_attention.layers.kind` has them; it stays within an example. Examples are
-sorted by length, and those of one length are multiplied together, so that nothing is padded. The maps
-of a layer with gates are diagonal, and only their diagonals are kept.
+sorted by length and not padded. The maps of a layer with gates are diagonal, and only their diagonals are kept.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ class Block(NamedTuple):
         return Block(self.numbers, *arrays)
 
 
-def whole_block(inputs: TokenInputs, length: int) -> tuple[list, np.ndarray, np.ndarray]:
+def whole_block(inputs: TokenInputs, length: int) -> tuple[list, Any, Any]:
     """Maps as matrices, tokens and weights of all examples, in the order in which they were given."""
     block, given = next(padded_blocks(inputs, len(inputs), length)), np.argsort(inputs.order)
     maps = [own if own.ndim == 4 else own[..., None] * np.eye(length) for own in block.maps]
@@ -62,7 +62,7 @@ def padded_blocks(inputs: TokenInputs, at_once: int, length: int | None = None) 
         longest = len(examples[some][-1].tokens)
         tokens, weights, maps = zip(*examples[some], strict=True)
         padded = partial(_padded, examples=at_once, length=length or longest + -longest % _LENGTHS)
-        each = [padded(layer, range(1, layer[0].ndim)) for layer in zip(*maps, strict=True)]
+        each: list[Any] = [padded(layer, range(1, layer[0].ndim)) for layer in zip(*maps, strict=True)]
         yield Block(inputs.order[some], each, padded(tokens, [0]), padded(weights, [0]))
 
 

@@ -1,4 +1,4 @@
-r"""The kernel of infinite width without paths: the recursion (K3) between Gram matrices of rows (example, token)."""
+r"""The kernel of infinite width without paths, by the recursion (K3), and the kernel of biases."""
 
 from collections.abc import Sequence
 
