@@ -227,6 +227,8 @@ def test_many_tokens_are_projected_without_being_asked(unasked):
     assert colder.problem.attentioned is found.problem.attentioned
     limit = sma.solve(problem.replace(width=np.inf))
     assert limit.problem.projected
+    few = sma.solve(problem, directions=3, throw=False)  # which nothing is compared with
+    assert (few.settled, few.directions.change) == (False, np.inf)
 
 
 @pytest.mark.slow
@@ -298,6 +300,7 @@ def test_what_is_seen_and_its_solution_are_saved_whole(many, tmp_path, reduced):
     assert again.problem.projected
     assert again.problem.examples == 90
     assert float(again.landscape.value(again.point)) == float(solution.landscape.value(solution.point))
+    assert float(solution.excess) == pytest.approx(float(solution.landscape.value(solution.point)), abs=1e-10)
     np.testing.assert_array_equal(again.predict(new).mean, solution.predict(new).mean)
     hotter = [sma.solve(one.problem.replace(temperature=0.3), start=one) for one in (again, solution)]
     assert float(hotter[0].excess) == float(hotter[1].excess)

@@ -69,7 +69,7 @@ def _through_projection(problem: Problem, start, **known) -> Solution:
         if whole or change <= known["settle"]:
             break
     solution = solved_on_tokens(seen, **known)
-    change = 0.0 if whole else max(change, solution.directions.change)
+    change = max(0.0 if whole else change, solution.directions.change)
     settled = solution.directions.settled and change <= known["settle"]
     return replace(solution, directions=replace(solution.directions, change=change, settled=settled))
 

@@ -101,7 +101,7 @@ class Action:
         return jax.linearize(jax.grad(self.value), point)[1]
 
     def potential(self, point: Float[Array, " coordinates"], weight=1.0) -> Float[Array, ""]:
-        r"""$-\ln p$ of a point up to a constant, (C1), with labels of this weight; quick to differentiate in the point."""
+        r"""$-\ln p$ of a point up to a constant, (C1), with labels of this weight; quick to differentiate."""
         nats = self.energy.held(self.overlap(point))
         return self._half(point, weight * nats) + order_one(point, self.levels)
 

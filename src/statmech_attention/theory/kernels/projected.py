@@ -159,8 +159,12 @@ class ProjectedInputs:
 
     @property
     def left_out(self) -> float:
-        """The share of the kernel's trace that the components leave out."""
-        return float(jnp.sum(self.rest) / jnp.sum(self.single.own))
+        """The share of the kernel's trace that the components leave out.
+
+        A few examples of a rare kind hardly count in it: see `rest / own`, example by example.
+        """
+        whole = float(jnp.sum(self.single.own))
+        return float(jnp.sum(self.rest)) / whole if whole else 0.0
 
     @property
     def single(self) -> "ProjectedInputs":

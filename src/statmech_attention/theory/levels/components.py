@@ -74,7 +74,11 @@ def columns_of(ranked: Ranked, features: Features) -> Float[Array, "components f
 def output_of_components(
     test: ProjectedInputs, train: ProjectedInputs, ranked: Ranked, features: Features, action, point, variance
 ) -> Prediction:
-    """Mean (9) and variance (30) of the output on new inputs at a point, over pairs (example, output)."""
+    """Mean (9) and variance (30) of the output on new inputs at a point, over pairs (example, output).
+
+    What features leave out of new inputs stays at its prior, as if no level had moved it. So fewer directions than
+    components are not exact for new inputs, even where labels feel no others: means moved by a thousandth.
+    """
     levels: FeatureLevels = action.levels
     gram, top = action.overlap(point)
     count, outputs = features.seen.shape[-1], levels.outputs
