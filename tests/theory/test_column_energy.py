@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from statmech_attention.theory.descent import columns
 from statmech_attention.theory.descent.columns import ColumnEnergy, Products
 from statmech_attention.theory.descent.energies import FeatureEnergy
 
@@ -55,3 +56,9 @@ def test_rows_differentiated_by_hand_are_those_of_the_cholesky_factor():
     np.testing.assert_allclose(energy.held(overlap), energy.value(overlap), rtol=1e-13)
     for mine, theirs in zip(jax.grad(energy.held)(overlap), jax.grad(energy.value)(overlap), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_triangles_are_inverted_by_halves(monkeypatch):
+    monkeypatch.setattr(columns, "_ROWS", 2)
+    lower = np.tril(np.random.default_rng(0).normal(size=(11, 11))) + 3 * np.eye(11)
+    np.testing.assert_allclose(columns._inverse(jnp.asarray(lower)), np.linalg.inv(lower), rtol=0, atol=1e-14)

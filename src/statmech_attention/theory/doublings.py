@@ -88,10 +88,14 @@ class Descents:
         prior = jnp.zeros(few.levels.coordinates)
         narrower = replace(few, weight=NARROWER / share * few.weight)
         beyond = descend(narrower, prior, _NEAR, _STEPS).minimum.point
-        ends = [self.down(features, point, options).minimum for point in (prior, beyond)]
-        lower = float(ends[0].value - ends[1].value)
-        lower = lower if abs(lower) > _LOWER * (1 + abs(float(ends[0].value))) else 0.0
-        return [ends[narrow].point], lower
+        found = self.down(features, prior, options).minimum
+        other = self.down(features, beyond, (_NEAR, options[1])).minimum
+        if not narrow and np.max(np.abs(other.point - found.point)) < _NEAR:
+            return [found.point], 0.0  # it is the same minimum
+        other = self.down(features, other.point, options).minimum
+        lower = float(found.value - other.value)
+        lower = lower if abs(lower) > _LOWER * (1 + abs(float(found.value))) else 0.0
+        return [other.point if narrow else found.point], lower
 
 
 def _carried(known: Solution, ranked: Ranked, features: Features):

@@ -20,10 +20,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.lax.linalg import triangular_solve
 from jax.scipy.linalg import block_diag, solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention.theory.descent.energies import Energy, FeatureEnergy
+
+_ROWS = 512  # of a triangular matrix that is inverted at once
 
 
 class Products(NamedTuple):
@@ -100,7 +103,7 @@ def _nats_and_slopes(overlap, energy: ColumnEnergy):
     matrix = noise * jnp.eye(columns) + seen.reshape(columns, columns)
     pulled = (energy.products.labels @ root).reshape(-1)
     factor = jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
-    inverse = solve_triangular(factor, jnp.eye(columns), lower=True)
+    inverse = _inverse(factor)
     solved = (inverse @ pulled) @ inverse
     blocks = inverse.reshape(-1, components).T @ inverse.reshape(-1, components)
     beside, own = energy.count - columns, solved.reshape(features, components)
@@ -112,3 +115,14 @@ def _nats_and_slopes(overlap, energy: ColumnEnergy):
     of_top = jnp.trace(whole[free:, free:]) + energy.left_out * of_noise
     of_gram = jnp.pad(whole[:free, :free], (0, unfelt))
     return nats, (energy.scale * of_gram, energy.scale * of_top.reshape(1, 1))
+
+
+def _inverse(lower: Float[Array, "rows rows"]) -> Float[Array, "rows rows"]:
+    """The inverse of a triangular matrix by halves, without products with its zeros."""
+    rows = len(lower)
+    if rows <= _ROWS:
+        return solve_triangular(lower, jnp.eye(rows), lower=True)
+    half = rows // 2
+    first, beside, last = lower[:half, :half], lower[half:, :half], lower[half:, half:]
+    below = triangular_solve(last, triangular_solve(first, beside, lower=True), left_side=True, lower=True)
+    return jnp.block([[_inverse(first), jnp.zeros((half, rows - half))], [-below, _inverse(last)]])
