@@ -1,11 +1,14 @@
 """Mean, variance and accuracy of the predictor: equations (9), (30)."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
+from statmech_attention.theory.outputs import cross_kernels, output
+from statmech_attention.theory.prepared import all_pairs
 
 HEADS, TRAIN, TEST, FEATURES = (2, 3), 5, 4, 8
 
@@ -87,3 +90,19 @@ def test_evidence_of_two_outputs_at_infinite_width_is_a_gaussian_density():
     wanted = multivariate_normal(cov=covariance + 0.1 * np.eye(2 * TRAIN)).logpdf(labels.ravel())
     found = sma.solve(sma.Problem(train, labels, width=np.inf, temperature=0.1, **options))
     assert float(sma.log_evidence(found)) == pytest.approx(wanted, rel=1e-10)
+
+
+def test_kernels_by_pairs_of_paths_have_the_mean_and_variance_of_the_whole_kernel():
+    """Both orders of a pair of paths count, in an example's kernel with itself, too."""
+    random = np.random.default_rng(5)
+    values, labels, root = random.normal(size=(9, 4, 3)), random.normal(size=6), random.normal(size=(4, 4))
+    problem = sma.Problem(values[:6], labels, layers=(2, 2), width=5.0, temperature=0.2, variance=1.3)
+    test = sma.AttentionedInputs(jnp.asarray(values[6:]), (2, 2))
+    overlap = root @ root.T
+    kernels = cross_kernels(problem.attentioned, test, problem.variance)
+    found = output(jnp.asarray(overlap), all_pairs(problem), kernels)
+    kernel = 1.3 / (4 * 3) * np.einsum("api,pq,bqi->ab", values, overlap, values)
+    solved = np.linalg.solve(kernel[:6, :6] + 0.2 * np.eye(6), np.column_stack([labels, kernel[:6, 6:]]))
+    np.testing.assert_allclose(found.mean, kernel[6:, :6] @ solved[:, 0], rtol=1e-10)
+    variance = np.diag(kernel)[6:] - np.einsum("ab,ba->a", kernel[6:, :6], solved[:, 1:])
+    np.testing.assert_allclose(found.variance, variance, rtol=1e-10)
