@@ -72,9 +72,9 @@ class Projection:
         values, own = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return ProjectedInputs(self, jnp.asarray(values), jnp.asarray(own))
 
-    def gated(self, inputs: TokenInputs, gates: Sequence[ArrayLike], *, single: bool = False) -> "ProjectedInputs":
+    def gated(self, inputs: TokenInputs, gates: Sequence[ArrayLike]) -> "ProjectedInputs":
         """What is seen with gates on the variances of all seeds, a vector per layer from the first one up."""
-        values, own = self._seen(inputs, single, [np.asarray(layer, float) for layer in gates][::-1])
+        values, own = self._seen(inputs, False, [np.asarray(layer, float) for layer in gates][::-1])
         return ProjectedInputs(self, jnp.asarray(values), jnp.asarray(own))
 
     def slopes(self, inputs: TokenInputs, pull: "ProjectedInputs") -> list[Float[np.ndarray, " seeds"]]:
