@@ -89,7 +89,7 @@ class _Place:
 
 
 def _step(slope: np.ndarray, pairs: deque) -> np.ndarray:
-    """Minus the slope times the inverse Hessian of the pairs, between one and what the last of them saw (Nocedal)."""
+    """Minus the slope times the inverse Hessian of the pairs; beside them it is |step| / |change| of the last."""
     if not pairs:
         return -slope / max(1.0, float(np.linalg.norm(slope)))
     left, shares = slope, []
@@ -97,7 +97,7 @@ def _step(slope: np.ndarray, pairs: deque) -> np.ndarray:
         shares.append(moved @ left / (moved @ bent))
         left = left - shares[-1] * bent
     moved, bent = pairs[-1]
-    left = left * min(1.0, moved @ moved / (moved @ bent))
+    left = left * np.linalg.norm(moved) / np.linalg.norm(bent)
     for (moved, bent), share in zip(pairs, reversed(shares), strict=True):
         left = left + (share - bent @ left / (moved @ bent)) * moved
     return -left
