@@ -12,23 +12,37 @@ AT_ONCE = 1000  # texts whose attention maps are in memory
 
 
 def measure(texts: int, components: int, single: bool) -> list[dict]:
-    """Return rows of what is chosen, seen, solved and what heads are worth."""
+    """Return rows of what is chosen, seen, solved and what heads are worth.
+
+    The worth of heads to many texts has the time in it that their parts take to be made again.
+    """
     first, _ = next(parts(texts))
     chosen, network = timed(lambda: sma.projection(first, components))
+    del first  # its attention maps are as large as all that is seen of ten thousand texts
     rows = [{"what": "projection", "texts": texts, "seconds": chosen}]
-    taken, part = twice(lambda: network(first, single=single))
-    rate, many = len(first) / taken["seconds"], texts / len(first)
-    rows.append({"what": "texts seen", "texts": texts, **taken, "seconds": many * taken["seconds"], "per second": rate})
-    topics = []
-    seen = network(read(texts, topics), single=single)
-    variance = (1 / float(np.mean(part.own)), *np.ones(LAYERS + 1))
-    problem = sma.Problem(seen, np.concatenate(topics), width=30, temperature=0.3, variance=variance)
-    reduced, whole = timed(problem.reduce)
-    taken, solution = timed(lambda: sma.solve(whole, settle=0.03, throw=False))
-    rows.append({"what": "solve", "texts": texts, "seconds": reduced + taken, "directions": solution.directions.count})
-    inputs = first if whole.count is None else parts(texts)
+    seconds, size = seen(network, texts, single)
+    rows.append({"what": "texts seen", "texts": texts, **seconds})
+    taken, problem = timed(reading(network, texts, single, (1 / size, *np.ones(LAYERS + 1))).reduce)
+    more, solution = timed(lambda: sma.solve(problem, settle=0.03, throw=False))
+    rows.append({"what": "solve", "texts": texts, "seconds": taken + more, "directions": solution.directions.count})
+    inputs = next(parts(texts))[0] if problem.count is None else parts(texts)
     worth, _ = timed(lambda: sma.pruning.head_worth(solution, inputs=inputs, removal=False).slopes)
     return [*rows, {"what": "worth of heads", "texts": texts, "seconds": worth}]
+
+
+def seen(network, texts: int, single: bool) -> tuple[dict, float]:
+    """Seconds that the network takes, from those of one part, and the size of what it sees."""
+    some, _ = next(parts(texts))
+    taken, found = twice(lambda: network(some, single=single))
+    rate = len(some) / taken["seconds"]
+    return taken | {"seconds": texts / rate, "per second": rate}, float(np.mean(found.own))
+
+
+def reading(network, texts: int, single: bool, variance) -> sma.Problem:
+    """The problem of all parts, each of which is forgotten when the next is read."""
+    topics: list = []
+    inputs = network(read(texts, topics), single=single)
+    return sma.Problem(inputs, np.concatenate(topics), width=30, temperature=0.3, variance=variance)
 
 
 def read(texts: int, topics: list) -> Iterator[sma.TokenInputs]:
