@@ -156,6 +156,7 @@ class TokenInputs:
         return np.repeat(examples[self.order], self.lengths, axis=0)
 
     def examples(self) -> Iterator[_Example]:
+        """Tokens, weights and maps of one example after another, in the order of the rows."""
         for group in self.groups:
             for number in range(len(group.maps[0])):
                 start = group.rows.start + number * group.length

@@ -39,7 +39,7 @@ class Descents:
     def __init__(self, problem: Problem, ranked: Ranked):
         self.problem, self.ranked, self.steps = problem, ranked, 0
         self.products = _products(problem)
-        self.levels: Any = None
+        self.action: Any = None
         self.pairs: Sequence = ()
 
     def settled(self, counts: list[int], known: Solution | None, settle, options, narrow: bool) -> Solution:
@@ -49,6 +49,7 @@ class Descents:
         last: Any = None
         for count in counts:
             features = self.ranked.first(count, self.problem.attentioned)
+            self.enter(features)
             points = [_carried(one, self.ranked, features) for one in (last, known) if one is not None]
             if not points:
                 points, lower = self.first(features, near, narrow)
@@ -63,36 +64,39 @@ class Descents:
             last = self.lowest(last.directions, [last.point], options)
         return replace(last, steps=jnp.asarray(self.steps, jnp.int32), start="prior" if known is None else "given")
 
-    def down(self, features: Features, point, options: tuple[float, int]) -> Descent:
-        """A descent in these features."""
-        action = action_in(self.problem, features)
-        if self.levels is not None and self.levels.rows != action.levels.rows:
-            self.pairs = [tuple(self.levels.padded(part, action.levels) for part in pair) for pair in self.pairs]
+    def enter(self, features: Features) -> None:
+        """Go on in these features, with the pairs of those before."""
+        before, action = self.action, action_in(self.problem, features)
+        if before is not None and before.levels.rows != action.levels.rows:
+            self.pairs = [tuple(before.levels.padded(part, action.levels) for part in pair) for pair in self.pairs]
         if self.products is not None:
             columns = self.ranked.columns[-1][:, : action.levels.rows]
             action = replace(action, energy=ColumnEnergy.of(action.energy, self.products, columns))
-        end = descend(action, point, *options, self.pairs)
-        self.levels, self.pairs, self.steps = action.levels, end.pairs, self.steps + int(end.minimum.steps)
+        self.action = action
+
+    def down(self, point, options: tuple[float, int]) -> Descent:
+        """A descent in the features that were entered last."""
+        end = descend(self.action, point, *options, self.pairs)
+        self.pairs, self.steps = end.pairs, self.steps + int(end.minimum.steps)
         return end
 
     def lowest(self, directions: Directions, points: list, options: tuple[float, int]) -> Solution:
         """The lowest minimum from these points."""
-        ends = [self.down(directions.features, point, options) for point in points]
-        best = min(ends, key=lambda end: float(end.minimum.value))
+        best = min((self.down(point, options) for point in points), key=lambda end: float(end.minimum.value))
         return solution_of(ActionMinimum(best.minimum, (), best.nats), self.problem, directions=directions)
 
     def first(self, features: Features, options: tuple[float, int], narrow: bool) -> tuple[list, float]:
-        """Where to begin, at the prior's or at a much narrower network's minimum; how much lower the latter is."""
+        """The point to begin from, the prior's or a much narrower network's minimum; how much lower the latter is."""
         some, seen = _some(self.problem, features)
         few, share = action_in(some, seen), len(some.labels) / len(self.problem.labels)
         prior = jnp.zeros(few.levels.coordinates)
         narrower = replace(few, weight=NARROWER / share * few.weight)
         beyond = descend(narrower, prior, _NEAR, _STEPS).minimum.point
-        found = self.down(features, prior, options).minimum
-        other = self.down(features, beyond, (_NEAR, options[1])).minimum
+        found = self.down(prior, options).minimum
+        other = self.down(beyond, (_NEAR, options[1])).minimum
         if not narrow and np.max(np.abs(other.point - found.point)) < _NEAR:
             return [found.point], 0.0  # it is the same minimum
-        other = self.down(features, other.point, options).minimum
+        other = self.down(other.point, options).minimum
         lower = float(found.value - other.value)
         lower = lower if abs(lower) > _LOWER * (1 + abs(float(found.value))) else 0.0
         return [other.point if narrow else found.point], lower

@@ -19,7 +19,7 @@ PAIRED = 3000  # rows up to which all pairs are kept: seven matrices of a level 
 _COMPONENTS = (32, 64, 128, 256)  # of the projections that are tried beyond
 _FEWEST = 16  # features of every level at first
 _MOST, _SETTLE = 128, 0.02  # what `solve` takes if nothing is asked for
-_NOTHING = 1e-9  # of what labels feel: nothing is left out
+_NOTHING = 1e-9  # of the trace: nothing is left out
 _UNITS = 128  # of a gated block
 
 

@@ -102,7 +102,7 @@ class KernelEnergy(Energy):
         return gaussian_nats(kernel + self.temperature * jnp.eye(len(kernel)), self.labels)
 
     def without_row(self, overlap: Any) -> Float[Array, ""]:
-        """What labels without a row contribute."""
+        """The contribution of labels without a row."""
         return (self.count - len(self.labels)) * jnp.log(self.temperature)
 
     def held(self, overlap):

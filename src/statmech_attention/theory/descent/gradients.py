@@ -27,7 +27,7 @@ _ROUNDING = 1e-12  # of the action
 
 
 class Descent(NamedTuple):
-    """Where a descent ended, with $P E$ there, and the pairs that it knew: steps and changes of the gradient."""
+    """The end of a descent, $P E$ there, and the pairs that it knew: steps and changes of the gradient."""
 
     minimum: Minimum
     nats: Float[Array, ""]
@@ -37,9 +37,9 @@ class Descent(NamedTuple):
 def descend(action: Action, start, tolerance: float, max_steps: int, pairs: Sequence = ()) -> Descent:
     """Go down from a point until the largest gradient entry is at most `tolerance`; `steps` counts gradients.
 
-    Without pairs, of a descent on a similar action, the first step has at most length one in the prior's units: else
-    the logarithms of narrow heads in wide layers would jump by hundreds. Where the action is no number a step was
-    too long.
+    `pairs` are those of a descent on a similar action. Without them the first step has at most length one in the
+    prior's units: else the logarithms of narrow heads in wide layers would jump by hundreds. Where the action is no
+    number a step was too long.
     """
     here, known = _Place(action, np.asarray(start)), deque(pairs, maxlen=_MEMORY)
     left, outcome = _GRADIENTS * int(max_steps) - 1, Outcome.RUNNING if here.finite else Outcome.NOT_FINITE
