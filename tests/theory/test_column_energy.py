@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from statmech_attention.theory.descent import columns
+from statmech_attention.theory.descent import columns, energies
 from statmech_attention.theory.descent.columns import ColumnEnergy, Products
 from statmech_attention.theory.descent.energies import FeatureEnergy
 
@@ -25,7 +25,7 @@ def test_value_and_slopes_are_those_of_the_rows(felt):
         temperature=jnp.asarray(0.3),
         count=jnp.asarray(COUNT),
         likelihood=None,
-        inputs=jnp.asarray(np.pad(seen, ((0, 0), (0, 0), (0, 1)))),
+        inputs=energies.in_parts(jnp.asarray(np.pad(seen, ((0, 0), (0, 0), (0, 1))))),
         scale=jnp.asarray(0.7),
         rest=jnp.asarray(others @ others.T + left_out * np.eye(ROWS)),
         missing=(COUNT - ROWS, left_out),
@@ -38,8 +38,10 @@ def test_value_and_slopes_are_those_of_the_rows(felt):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-11)
 
 
-def test_rows_differentiated_by_hand_are_those_of_the_cholesky_factor():
-    """`held` of rows against the derivative of `value`, with several outputs."""
+@pytest.mark.parametrize("many", [7, 6])
+def test_rows_differentiated_by_hand_are_those_of_the_cholesky_factor(monkeypatch, many):
+    """`held` of rows, whole and in parts, against the derivative of `value`, with several outputs."""
+    monkeypatch.setattr(energies, "_MANY", many)
     random = np.random.default_rng(0)
     half, rest = random.normal(size=(2, 6, 6))
     energy = FeatureEnergy(
@@ -47,12 +49,15 @@ def test_rows_differentiated_by_hand_are_those_of_the_cholesky_factor():
         temperature=jnp.asarray(0.3),
         count=jnp.asarray(8.0),
         likelihood=None,
-        inputs=jnp.asarray(random.normal(size=(6, 3, 4))),
+        inputs=energies.in_parts(jnp.asarray(random.normal(size=(6, 3, 4)))),
         scale=jnp.asarray(0.7),
         rest=jnp.asarray((rest @ rest.T)[:3, :3]),
         missing=(1.0, 0.4),
     )
     overlap = jnp.asarray((half @ half.T)[:4, :4]), jnp.asarray([[1.3, 0.2], [0.2, 0.9]])
+    rows = np.concatenate(energy.inputs)
+    kernel = 0.7 * (np.einsum("mia,ab,nib->mn", rows, overlap[0], rows) + np.kron(energy.rest, overlap[1]))
+    np.testing.assert_allclose(energy.kernel(overlap), kernel, rtol=1e-13, atol=1e-12)
     np.testing.assert_allclose(energy.held(overlap), energy.value(overlap), rtol=1e-13)
     for mine, theirs in zip(jax.grad(energy.held)(overlap), jax.grad(energy.value)(overlap), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)

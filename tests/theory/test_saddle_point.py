@@ -110,7 +110,7 @@ def test_more_examples_than_features_of_all_paths_are_rotated_away_and_lose_noth
     outputs = labels.size // 40
     options = {"layers": heads, "width": 5.0, "temperature": 0.1, "variance": 0.7}
     left = prepared(sma.Problem(inputs, labels, **options), "products")[0].energy
-    assert left.inputs.shape == ((6 + outputs) * outputs, 3, 2 * outputs)
+    assert left.inputs[0].shape == ((6 + outputs) * outputs, 3, 2 * outputs)
     assert float(np.sum(left.labels**2)) == pytest.approx(np.sum(labels**2), rel=1e-12)
     found = sma.solve(sma.Problem(inputs, labels, **options))
     # What is traced is not looked at, so that nothing is rotated away.
@@ -127,7 +127,7 @@ def test_many_blocks_of_examples_are_triangulated_one_after_the_other():
     inputs, labels = rng.normal(size=(5000, 2, 3)), rng.normal(size=5000)  # three blocks
     problem = sma.Problem(inputs, labels, width=5.0, temperature=0.1, layers=(2,))
     left = prepared(problem, "products")[0].energy
-    flat, short = inputs.reshape(5000, 6), np.swapaxes(left.inputs, 1, 2).reshape(7, 6)
+    flat, short = inputs.reshape(5000, 6), np.swapaxes(left.inputs[0], 1, 2).reshape(7, 6)
     np.testing.assert_allclose(short.T @ short, flat.T @ flat, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(short.T @ left.labels, flat.T @ labels, rtol=1e-10, atol=1e-10)
 

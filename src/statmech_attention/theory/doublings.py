@@ -26,6 +26,7 @@ from statmech_attention.theory.solution import Directions, Solution, solution_of
 from statmech_attention.theory.starts import NARROWER
 
 _NOTHING = 1e-9  # of what labels feel: nothing is left out
+_CLOSER = 0.3, 0.1  # gradients at which a second minimum is compared with the first
 _NEAR, _NEARER = 1e-1, 1e-4  # gradients at a point to begin from, and where two minima are told apart
 _STEPS = 20  # of the descent to a point to begin from, whose end does not matter
 _SHARE = 1e-2  # of what predictions may change by, a gradient that hardly changes them
@@ -91,14 +92,17 @@ class Descents:
         few, share = action_in(some, seen), len(some.labels) / len(self.problem.labels)
         prior = jnp.zeros(few.levels.coordinates)
         narrower = replace(few, weight=NARROWER / share * few.weight)
-        beyond = descend(narrower, prior, _NEAR, _STEPS).minimum.point
+        beyond = descend(narrower, prior, _NEAR, _STEPS).minimum
         found = self.down(prior, options).minimum
-        other = self.down(beyond, (_NEAR, options[1])).minimum
-        if not narrow and np.max(np.abs(other.point - found.point)) < _NEAR:
-            return [found.point], 0.0  # it is the same minimum
-        other = self.down(other.point, options).minimum
+        known, other = self.pairs, beyond
+        for near in (*_CLOSER, options[0]):
+            other = self.down(other.point, (near, options[1])).minimum
+            if not narrow and np.max(np.abs(other.point - found.point)) < _NEAR:
+                self.pairs = known
+                return [found.point], 0.0  # it is the same minimum
         lower = float(found.value - other.value)
         lower = lower if abs(lower) > _LOWER * (1 + abs(float(found.value))) else 0.0
+        self.pairs = self.pairs if narrow else known
         return [other.point if narrow else found.point], lower
 
 

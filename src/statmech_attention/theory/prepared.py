@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.descent.energies import FeatureEnergy, PairEnergy, pair_products
+from statmech_attention.theory.descent.energies import FeatureEnergy, PairEnergy, in_parts, pair_products
 from statmech_attention.theory.descent.landscape import Action
 from statmech_attention.theory.kernels.of_paths import kernel_inputs, kernel_scale
 from statmech_attention.theory.kernels.rotations import compressed
@@ -47,13 +47,12 @@ def action_of_rows(problem: Problem) -> Action:
 def action_of_features(labels, temperature, architecture: Architecture, features: Features, likelihood) -> Action:
     """The action in these features of tokens."""
     levels = FeatureLevels.of(features.maps, architecture)
-    spread = jnp.einsum("eia,cd->eciad", features.seen, jnp.eye(levels.outputs))
     energy = FeatureEnergy(
         labels=labels.reshape(-1),
         temperature=jnp.asarray(temperature, float),
         count=jnp.asarray(labels.size + levels.outputs * (features.missing or (0.0,))[0], float),
         likelihood=likelihood,
-        inputs=spread.reshape(-1, features.seen.shape[1], levels.rows),
+        inputs=_of_outputs(features.seen, levels.outputs),
         scale=jnp.asarray(architecture.variances[0], float),
         rest=jnp.asarray(features.rest),
         missing=features.missing,
@@ -61,10 +60,18 @@ def action_of_features(labels, temperature, architecture: Architecture, features
     return Action.of(energy, architecture, levels)
 
 
+@quick_jit(static=("outputs",), level=0)
+def _of_outputs(seen: Float[Array | np.ndarray, "examples columns features"], outputs: int):
+    """Rows (example, output) of features (feature, output), in parts."""
+    examples, columns, features = seen.shape
+    spread = jnp.einsum("eia,cd->eciad", seen, jnp.eye(outputs))
+    return in_parts(spread.reshape(examples * outputs, columns, features * outputs))
+
+
 def feature_energy(rows: Problem, problem: Problem) -> FeatureEnergy:
     """The energy of a problem from features: its own, or those of `rows`, rotations with the same kernel."""
     scale = jnp.asarray(kernel_scale(problem.attentioned, problem.variance), float)
-    inputs = jnp.swapaxes(kernel_inputs(rows.attentioned), 1, 2)
+    inputs = in_parts(jnp.swapaxes(kernel_inputs(rows.attentioned), 1, 2))
     return FeatureEnergy(**_numbers(rows), inputs=inputs, scale=scale)
 
 

@@ -30,7 +30,7 @@ from statmech_attention.theory.kernels.regression import Regression, gaussian_na
 
 # A dense Hessian of larger matrices is in single precision.
 _LARGEST_DOUBLE = 2**22  # entries
-_PARTS = 4  # of the rows, in a product with a symmetric matrix
+_PARTS, _MANY = 4, 256  # parts of so many rows, of which symmetric products need a half
 
 
 class Slopes(NamedTuple):
@@ -130,7 +130,7 @@ class FeatureEnergy(KernelEnergy):
     $(D, U_{out})$, and `rest` what the features leave out, at its prior. Paths leave nothing out.
     """
 
-    inputs: Float[Array, "rows features paths"]
+    inputs: tuple[Float[Array, "_some features paths"], ...]  # see `in_parts`
     scale: Float[Array, ""]
     rest: Float[Array, "examples examples"] | None = None
     missing: tuple[Any, Any] | None = None  # examples without a row, and what is left out of each
@@ -145,23 +145,25 @@ class FeatureEnergy(KernelEnergy):
 
     @property
     def rough(self):
-        _, features, paths = self.inputs.shape
+        _, features, paths = self.inputs[0].shape
         return (features * paths) ** 2 > _LARGEST_DOUBLE
 
     def kernel(self, overlap):
         gram, outputs = (overlap, None) if self.rest is None else overlap
-        rows = len(self.labels)
-        seen = self.scale * (self.inputs @ gram).reshape(rows, -1) @ self.inputs.reshape(rows, -1).T
+        gram, others = 0.5 * (gram + gram.T), list(map(_flat, self.inputs))  # so that derivatives are symmetric too
+        blocks = [[_flat(part @ gram) @ other.T for other in others[: 1 + row]] for row, part in enumerate(self.inputs)]
+        seen = self.scale * _mirrored(blocks)
         return seen if self.rest is None else seen + self.scale * jnp.kron(self.rest, outputs)
 
     def along(self, weights, change):
         r"""By $\sum_i Z_i^\top W Z_i$, of which blocks on and below the diagonal of $W$ give a half."""
-        rows, features, paths = self.inputs.shape
         gram, outputs = (change, None) if self.rest is None else change
-        lower, flat = jnp.tril(weights) - 0.5 * jnp.diag(jnp.diagonal(weights)), self.inputs.reshape(rows, -1)
-        ends = [rows * part // _PARTS for part in range(1 + _PARTS)]
-        pulled = jnp.concatenate([lower[a:b, :b] @ flat[:b] for a, b in pairwise(ends)])
-        half = flat.reshape(-1, paths).T @ pulled.reshape(-1, paths)
+        lower, half = jnp.tril(weights) - 0.5 * jnp.diag(jnp.diagonal(weights)), jnp.zeros_like(gram)
+        places = list(pairwise(np.cumsum([0, *map(len, self.inputs)])))
+        for row, (part, (start, end)) in enumerate(zip(self.inputs, places, strict=True)):
+            others = zip(self.inputs[: 1 + row], places[: 1 + row], strict=True)
+            pulled = sum(lower[start:end, first:last] @ _flat(other) for other, (first, last) in others)
+            half = half + part.reshape(-1, len(gram)).T @ pulled.reshape(-1, len(gram))
         seen = self.scale * jnp.vdot(half + half.T, gram)
         return seen if self.rest is None else seen + self.scale * jnp.vdot(weights, jnp.kron(self.rest, outputs))
 
@@ -170,8 +172,8 @@ class FeatureEnergy(KernelEnergy):
         if not self.quadratic:
             return super().derivatives(overlap)
         regression = self.regression(overlap)
-        rows, features, paths = self.inputs.shape
-        flat = self.inputs.reshape(rows, -1)
+        _, features, paths = self.inputs[0].shape
+        flat = _flat(jnp.concatenate(self.inputs))
         half = regression.whiten(flat)
         pulled = (regression.solve(self.labels) @ flat).reshape(features, paths)
         seen = half.reshape(-1, paths)  # over rows and features
@@ -181,7 +183,7 @@ class FeatureEnergy(KernelEnergy):
         gram = (half.T @ half).reshape(features, paths, features, paths).transpose(1, 3, 0, 2)
         first, second = np.triu_indices(paths)
         orders = jnp.where(first < second, 1.0, 0.5)
-        curvature = _curvature_of_pairs(gram, pulled.T).astype(self.inputs.dtype)
+        curvature = _curvature_of_pairs(gram, pulled.T).astype(flat.dtype)
         curvature = self.scale**2 * jnp.outer(orders, orders) * curvature
         nats = regression.nats + self.without_row(overlap)
         return Slopes(nats, self.scale * 2 * orders * slope[first, second], curvature)
@@ -221,6 +223,23 @@ class PairEnergy(KernelEnergy):
         places = np.zeros(2 * (len(self.labels),), dtype=np.int32)
         places[rows, columns] = places[columns, rows] = np.arange(len(rows))
         return places
+
+
+def in_parts(inputs: Float[Array, "rows features paths"]) -> tuple[Float[Array, "_some features paths"], ...]:
+    """Inputs of many rows in parts, so that symmetric products need not be whole."""
+    return tuple(jnp.array_split(inputs, _PARTS)) if len(inputs) >= _MANY else (inputs,)
+
+
+def _flat(inputs: Float[Array, "some features paths"]) -> Float[Array, "some columns"]:
+    return inputs.reshape(len(inputs), -1)
+
+
+def _mirrored(blocks: list[list[Array]]) -> Float[Array, "rows rows"]:
+    """A symmetric matrix of its blocks on and below the diagonal."""
+    rows = sum(row[0].shape[0] for row in blocks)
+    wide = [jnp.concatenate(row, axis=1) for row in blocks]
+    lower = jnp.concatenate([jnp.pad(row, ((0, 0), (0, rows - row.shape[1]))) for row in wide])
+    return jnp.tril(lower) + jnp.tril(lower, -1).T
 
 
 def pair_products(left, right) -> Iterator[Float[np.ndarray, "rows columns"]]:

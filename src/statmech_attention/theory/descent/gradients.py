@@ -68,7 +68,7 @@ class _Place:
 
     def __init__(self, action: Action, point: np.ndarray, units: np.ndarray | None = None):
         self.action, self.point = action, point
-        self.units = np.asarray(action.bend(jnp.zeros(len(point)))) ** -0.5 if units is None else units
+        self.units = action.units if units is None else units
         (value, self.nats), gradient = _value_and_gradient(action, jnp.asarray(point))
         self.value, self.gradient = float(value), np.asarray(gradient)
         self.scaled, self.slope = point / self.units, self.gradient * self.units

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention.compiling import quick_jit
@@ -95,6 +96,11 @@ class Action:
     def bend(self, point: Float[Array, " coordinates"]) -> Float[Array, " coordinates"]:
         """The diagonal of the entropy's Hessian, which has nothing beside it."""
         return entropy_slope(point, self.shares, self.levels)[1]
+
+    @property
+    def units(self) -> Float[np.ndarray, " coordinates"]:
+        """The prior's units, in which this Hessian is one at the prior's peak."""
+        return (np.asarray(self.shares)[self.levels.stage] * np.where(self.levels.logarithms, 4.0, 2.0)) ** -0.5
 
     def product(self, point: Float[Array, " coordinates"]):
         """The Hessian as a function of vectors; what does not depend on them is computed once."""

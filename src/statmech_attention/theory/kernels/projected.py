@@ -154,7 +154,7 @@ class ProjectedInputs:
     def rest(self) -> Float[Array, "*examples"]:
         """What the components leave out of $K_{\\mu\\mu}$, or its mean over the examples of reduced rows."""
         if jnp.ndim(self.own):
-            return jnp.maximum(self.own - jnp.sum(self.values**2, axis=(1, 2)), 0.0)
+            return _left_out(self.own, self.values)
         return self.own
 
     @property
@@ -185,6 +185,11 @@ class ProjectedInputs:
     def __repr__(self) -> str:
         count, features, components = self.values.shape
         return f"ProjectedInputs({count} examples, {features} features, {components} components, layers={self.layers})"
+
+
+@quick_jit(level=0)
+def _left_out(own: Float[Array, " examples"], values: Float[Array, "examples features components"]):
+    return jnp.maximum(own - jnp.sum(values**2, axis=(1, 2)), 0.0)
 
 
 def projection(

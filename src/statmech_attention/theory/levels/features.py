@@ -125,12 +125,14 @@ class FeatureLevels(Levels):
         gram, seen = jax.lax.scan(partial(_step, top=top), start, levels)
         return gram, top, seen
 
-    def factors(self, free: Float[Array, " coordinates"]) -> Factors:
-        """The free entries as matrices; heads without a value dimension of their own have the identity."""
+    def factors(self, free: Float[Array | np.ndarray, " coordinates"]) -> Factors:
+        """The free entries as matrices, in NumPy or JAX; heads without a value dimension have the identity."""
         ends = np.cumsum([piece.size for piece in self.pieces])
         layers, rows = len(self.stages), self.rows
         triangles = _triangles(free[ends[0] : ends[layers]].reshape(layers, -1), rows)
-        shift, inner, end = None, None, ends[layers]
+        shift: Any = None
+        inner: Any = None
+        end = ends[layers]
         if self.maps.kept is not None:
             shift, end = free[end : ends[2 * layers]].reshape(layers, rows, rows), ends[2 * layers]
         if any(stage is not None for stage in self.inner):
@@ -138,8 +140,9 @@ class FeatureLevels(Levels):
             narrow = iter(
                 _triangles(free[end:].reshape(-1, rows * (rows + 1) // 2), rows).reshape(-1, seeds, rows, rows)
             )
-            same = jnp.broadcast_to(jnp.eye(rows), (seeds, rows, rows))
-            inner = jnp.stack([same if stage is None else next(narrow) for stage in self.inner])
+            xp = free.__array_namespace__()
+            same = xp.broadcast_to(xp.eye(rows), (seeds, rows, rows))
+            inner = xp.stack([same if stage is None else next(narrow) for stage in self.inner])
         return Factors(_triangles(free[None, : ends[0]], self.outputs)[0], triangles, shift, inner)
 
     def point_of(self, factors: Factors) -> Float[np.ndarray, " coordinates"]:
@@ -149,7 +152,7 @@ class FeatureLevels(Levels):
 
     def padded(self, free: Float[np.ndarray, " coordinates"], others: "FeatureLevels") -> Float[np.ndarray, " others"]:
         """Entries of `others`: the first corners of these matrices, with zeros beyond."""
-        size, (outputs, *squares) = others.rows, self.factors(jnp.asarray(free))
+        size, (outputs, *squares) = others.rows, self.factors(free)
         values, shift, inner = (
             None if square is None else grown(np.asarray(square[..., :size, :size]), *square.shape[:-2], size, size)
             for square in squares
@@ -168,12 +171,13 @@ class FeatureLevels(Levels):
         return np.concatenate(parts)
 
 
-def _triangles(entries: Float[Array, "count entries"], size: int) -> Float[Array, "count rows rows"]:
-    """Lower triangles of their diagonals and what is below, row by row."""
-    rows, columns = np.tril_indices(size, -1)
-    diagonal = np.arange(size)
-    blank = jnp.zeros((len(entries), size, size)).at[:, diagonal, diagonal].set(entries[:, :size])
-    return blank.at[:, rows, columns].set(entries[:, size:])
+def _triangles(entries: Any, size: int) -> Any:
+    """Lower triangles of their diagonals and what is below, row by row, in NumPy or JAX."""
+    xp = entries.__array_namespace__()
+    places = np.full((size, size), size * (size + 1) // 2)  # that of a zero
+    places[np.diag_indices(size)] = np.arange(size)
+    places[np.tril_indices(size, -1)] = np.arange(size, size * (size + 1) // 2)
+    return xp.concat([entries, xp.zeros((len(entries), 1))], axis=1)[:, places]
 
 
 def _flat(triangle) -> Float[np.ndarray, " entries"]:
@@ -232,10 +236,11 @@ def carried(
 
     `passed` are the Gram matrices of every level for as many features as it has.
     """
-    from_point = levels.factors(jnp.where(levels.logarithms, jnp.exp(point), point))
-    known = jax.tree.map(np.asarray, from_point)
+    point = np.asarray(point)
+    known = levels.factors(np.exp(point, out=point.copy(), where=levels.logarithms))
     size, rows = others.rows, min(levels.rows, others.rows)
     factors, shifts = [], []
+    inner: Any = None
     for level, gram in enumerate(passed):
         old, new = _frame(levels, level, gram), _frame(others, level, gram)
         shared = gram[: len(old), : len(new)]
@@ -246,18 +251,16 @@ def carried(
         if known.shift is not None:
             shift = overlap.T @ known.shift[level]
             shifts.append(np.pad(shift, ((0, 0), (0, max(0, size - shift.shape[1]))))[:, :size])
-    inner = None
     if known.inner is not None:
         inner = np.broadcast_to(np.eye(size), (*known.inner.shape[:2], size, size)).copy()
         inner[..., :rows, :rows] = known.inner[..., :rows, :rows]
-    shift = None if known.shift is None else np.stack(shifts)
-    parts: Any = known.outputs, np.stack(factors), shift, inner
+    parts: Any = known.outputs, np.stack(factors), np.stack(shifts) if shifts else None, inner
     return others.point_of(Factors(*parts))
 
 
 def _frame(levels: FeatureLevels, level: int, gram) -> Float[np.ndarray, "features columns"]:
     """Directions of a level that are orthonormal at infinite width; missing ones are zero."""
-    basis, spare = np.asarray(levels.maps.basis[level]), np.asarray(levels.maps.spare[level])
+    basis, spare = np.asarray(levels.maps.basis)[level], np.asarray(levels.maps.spare)[level]
     size = min(len(gram), len(basis))
     half = np.linalg.cholesky(basis[:size].T @ gram[:size, :size] @ basis[:size] + np.diag(spare))
     return np.linalg.solve(half, basis.T).T
