@@ -18,11 +18,22 @@ def clock() -> float:
     return time.process_time() if jax.default_backend() == "cpu" else time.perf_counter()
 
 
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of a call, and its result."""
+_UNCOUNTED = [0.0]  # seconds so far
+
+
+def uncounted(call: Callable[[], Any]) -> Any:
+    """The result of a call whose seconds do not count in those of a call around it."""
     start = clock()
     found = jax.block_until_ready(call())
-    return clock() - start, found
+    _UNCOUNTED[0] += clock() - start
+    return found
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds of a call, and its result."""
+    start, before = clock(), _UNCOUNTED[0]
+    found = jax.block_until_ready(call())
+    return clock() - start - (_UNCOUNTED[0] - before), found
 
 
 def twice(call: Callable[[], Any]) -> tuple[dict[str, float], Any]:
