@@ -236,3 +236,7 @@ def test_few_directions_are_a_truncation_of_their_own(name, monkeypatch):
     new = found.predict(tokens.take(range(EXAMPLES, EXAMPLES + NEW)))
     for one, other in zip(new, model.predicted(expected.x), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-4)
+    levels, point = found.landscape.levels, np.asarray(found.point)
+    entries = np.where(levels.logarithms, np.exp(point), point)
+    np.testing.assert_allclose(levels.point_of(levels.factors(entries)), point, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(levels.padded(entries, levels), entries)
