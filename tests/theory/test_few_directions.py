@@ -1,5 +1,6 @@
 """Few directions against a model of their own: the same truncation in Gram matrices, with SciPy's minimiser."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
@@ -7,6 +8,7 @@ from scipy.optimize import minimize
 
 import statmech_attention as sma
 from statmech_attention.theory import on_tokens
+from statmech_attention.theory.levels.features import FeatureLevels
 
 EXAMPLES, NEW, TOKENS, FEATURES, TEMPERATURE = 7, 3, 3, 2, 0.1
 CHAINS = {
@@ -236,7 +238,21 @@ def test_few_directions_are_a_truncation_of_their_own(name, monkeypatch):
     new = found.predict(tokens.take(range(EXAMPLES, EXAMPLES + NEW)))
     for one, other in zip(new, model.predicted(expected.x), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-4)
-    levels, point = found.landscape.levels, np.asarray(found.point)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_points_are_those_of_their_matrices(name):
+    """In NumPy and in JAX, with rows enough that the order of the entries counts."""
+    layers, outputs, width = CHAINS[name]
+    shape = (*layers, *map(sma.Outputs, range(2, outputs + 1)))
+    tokens = sma.token_inputs(*arguments(layers), layers=shape)
+    labels = np.random.default_rng(1).normal(size=(EXAMPLES + NEW, outputs)[:outputs])
+    problem = sma.Problem(tokens, labels, width=width, temperature=TEMPERATURE)
+    ranked = on_tokens._ranked(problem, 4, None)
+    levels = FeatureLevels.of(ranked.first(4, tokens).maps, problem.architecture)
+    point = np.random.default_rng(2).normal(size=levels.coordinates)
     entries = np.where(levels.logarithms, np.exp(point), point)
-    np.testing.assert_allclose(levels.point_of(levels.factors(entries)), point, rtol=0, atol=1e-14)
+    factors, same = levels.factors(entries), levels.factors(jnp.asarray(entries))
+    np.testing.assert_allclose(levels.point_of(factors), point, rtol=0, atol=1e-14)
     np.testing.assert_array_equal(levels.padded(entries, levels), entries)
+    assert all(np.array_equal(np.tril(one), other) for one, other in zip(factors.values, same.values, strict=True))
