@@ -51,7 +51,7 @@ class Descent(NamedTuple):
 def output(test: TokenInputs, train: TokenInputs, ranked: Ranked, features: Features, action, point, variances):
     """Mean (9) and variance (30) of the output on new inputs at a point, over pairs (example, output)."""
     if isinstance(train, ProjectedInputs):
-        return output_of_components(test, train, ranked, features, action, point, variances)
+        return output_of_components(test, train, ranked, action, point, variances)
     _, top, seen = _descended(action, point)
     descent = Descent(features, seen, top, variances[0], tuple(variances[1:-1]))
     cross, own = new_kernels(test, ranked.beside(train, features.seen.shape[-1]), descent)

@@ -11,6 +11,7 @@ with $G_s = G$, or $G + \Phi (f_s f_s^\top - 1) \Phi^\top$ for heads of a finite
 is differentiated automatically.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention.model.tokens import TokenInputs, seed_factors
 from statmech_attention.theory.kernels.in_blocks import whole_block
+from statmech_attention.theory.kernels.projected import ProjectedInputs, unit_blocks
 from statmech_attention.theory.levels.ranking import Ranked
 
 
@@ -30,15 +32,18 @@ class Rows(NamedTuple):
 
     tokens: Float[Array | np.ndarray, "rows columns"]
     weights: Float[Array | np.ndarray, " rows"]
-    directions: Float[Array | np.ndarray, "levels rows features"]
-    maps: tuple[Float[Array | np.ndarray, "_seeds examples tokens tokens"], ...]
+    directions: Sequence[Float[Array | np.ndarray, "_rows features"]]
+    maps: tuple[Float[Array | np.ndarray, "_seeds examples _below _above"], ...]
 
 
-def grams(inputs: TokenInputs, ranked: Ranked, action, point) -> list[Float[np.ndarray, "rows rows"]]:
-    r"""$G_{L+1}, .., G_1$ of all pairs of rows (example, token, output), examples padded to the longest."""
-    levels, free = action.levels, action.seen(point)
-    rows, keeps = _padded(inputs, ranked, levels), _keeps(inputs)
-    return [np.asarray(gram) for gram in _grams(rows, levels, free, keeps)]
+def grams(inputs: TokenInputs | ProjectedInputs, ranked: Ranked, action, point) -> list[Float[Array, "_rows _rows"]]:
+    r"""$G_{L+1}, .., G_1$ of all pairs of rows (example, token, output), examples padded to the longest.
+
+    Components of a projected network are rows of one example, $V_l^\top$ the maps between them.
+    """
+    known = ranked, action.levels
+    rows = _of_components(inputs, *known) if isinstance(inputs, ProjectedInputs) else _padded(inputs, *known)
+    return _grams(rows, action.levels, action.seen(point), _keeps(inputs))
 
 
 def attention_slopes(
@@ -51,7 +56,7 @@ def attention_slopes(
     return [_of_heads(layer, np.asarray(of_maps)) for layer, of_maps in each]
 
 
-def _keeps(inputs: TokenInputs) -> tuple[int, ...]:
+def _keeps(inputs) -> tuple[int, ...]:
     return tuple(int(layer.keeps) for layer in inputs.chain.layers[::-1])
 
 
@@ -68,7 +73,13 @@ def _padded(inputs: TokenInputs, ranked: Ranked, levels) -> Rows:
     maps, tokens, weights = whole_block(ranked.beside(inputs, count), inputs.longest)
     tokens, directions = np.split(tokens.reshape(weights.size, -1), [columns], axis=1)
     directions = directions.reshape(weights.size, -1, count).swapaxes(0, 1)
-    return Rows(tokens, weights.reshape(-1), directions, tuple(own.swapaxes(0, 1) for own in reversed(maps)))
+    return Rows(tokens, weights.reshape(-1), tuple(directions), tuple(own.swapaxes(0, 1) for own in reversed(maps)))
+
+
+def _of_components(inputs: ProjectedInputs, ranked: Ranked, levels) -> Rows:
+    maps = tuple(seeds.swapaxes(1, 2)[:, None] for seeds in unit_blocks(inputs.projection))
+    directions = ranked.few(levels.maps.values.shape[-1])
+    return Rows(directions[-1], np.ones(1), directions, maps)
 
 
 @partial(jax.jit, static_argnames="keeps")
