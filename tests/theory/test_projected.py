@@ -111,8 +111,8 @@ def test_new_texts_are_as_along_paths_in_all_directions_that_labels_feel(layers,
     exact = sma.solve(problem, tolerance=1e-10)
     wanted, known = exact.predict(test), head_worth(exact)
     seen = problem.replace(attentioned=sma.projection(words, variance=variance)(words.take(range(3))))
-    found = sma.solve(seen, directions=9, tolerance=1e-10)
-    assert found.directions.count == 9 < seen.attentioned.values.shape[2] == paths.values.shape[1]
+    found = sma.solve(seen, directions=11, tolerance=1e-10)
+    assert found.directions.count == 11 < seen.attentioned.values.shape[2] == paths.values.shape[1]
     for one, other in zip(found.predict(words.take(range(3, 9))), wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-8)
     worth = head_worth(found, inputs=words.take(range(3)))

@@ -263,7 +263,7 @@ class Solution:
         """
         directions = self._with_rows("gram")
         level = checks.whole("level", level, 1, len(self.problem.attentioned.chain.kinds))
-        return np.asarray(grams(self.problem.attentioned, directions.ranked, self.landscape, self.point)[-level])
+        return grams(self.problem.attentioned, directions.ranked, self.landscape, self.point)[-level]
 
     def _with_rows(self, what: str) -> Directions:
         if single(self, what).directions is None:

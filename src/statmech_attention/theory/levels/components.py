@@ -19,14 +19,17 @@ the features are all that labels feel, $U_s = A$ and $U$ is exact; if they are f
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.theory.kernels.projected import ProjectedInputs, deviations, kernel_of_components
+from statmech_attention.compiling import quick_jit
+from statmech_attention.theory.kernels.projected import ProjectedInputs, deviations, kernel_of_components, unit_blocks
 from statmech_attention.theory.kernels.regression import Prediction
+from statmech_attention.theory.levels.features import Seen, descended
 from statmech_attention.theory.levels.ranking import Level, Ranked, level_between, pull_of_labels
-from statmech_attention.theory.levels.rows import grams
+from statmech_attention.theory.levels.rows import congruent, mapped, passed
 
 _SPAN = 1e-6  # relative size of a direction that training inputs have
 
@@ -69,20 +72,42 @@ def _level(block, deviation, keeps: int, below, above) -> Level:
 
 def order_parameter(train: ProjectedInputs, ranked: Ranked, action, point) -> Float[Array, "rows rows"]:
     """$U$ of (Z5) between all (component, output) at a point."""
-    gram, top = action.overlap(point)
-    components = train.values.shape[2]
-    ones, columns = jnp.eye(len(top)), ranked.few(len(gram) // len(top))[-1]
-    free, prior = jnp.kron(columns, ones), jnp.kron(jnp.eye(columns.shape[1]), top)
-    known = jnp.kron(jnp.eye(components), top) + free @ (gram - prior) @ free.T
-    triangle = np.linalg.qr(np.asarray(train.values).reshape(-1, components), mode="r")
-    _, sizes, span = np.linalg.svd(triangle, full_matrices=False)
-    span = span[sizes > _SPAN * sizes[0]]
-    if not ranked.most or len(span) in (0, components):
+    (gram, top, seen), network = descended(action, point), train.projection
+    ones, features = jnp.eye(len(top)), len(gram) // len(top)
+    columns = [jnp.kron(level, ones) for level in ranked.few(features)]
+    moved = gram - jnp.kron(jnp.eye(features), top)
+    known = jnp.kron(jnp.eye(train.values.shape[2]), top) + columns[-1] @ moved @ columns[-1].T
+    rows = _spanning(np.asarray(train.values).reshape(-1, train.values.shape[2]))
+    if not ranked.most or len(rows) in (0, rows.shape[1]):
         return known
-    seen, passed = jnp.kron(span, ones), grams(train, ranked, action, point)[-1]
-    within, below = seen @ passed @ seen.T, seen @ passed
-    lift = jnp.linalg.solve(within, below)
-    return passed + lift.T @ (seen @ known @ seen.T - within) @ lift
+    maps = [seeds.swapaxes(1, 2)[:, None] for seeds in unit_blocks(network)]
+    keeps = tuple(int(layer.keeps) for layer in network.chain.layers[::-1])
+    whole, span = _of_all(maps, columns, seen, action.levels.variances, top, keeps), jnp.kron(rows, ones)
+    within = span @ whole @ span.T
+    lift = jnp.linalg.solve(within, span @ whole)
+    return whole + lift.T @ (span @ known @ span.T - within) @ lift
+
+
+def _spanning(rows: Float[np.ndarray, "rows components"]) -> Float[np.ndarray, "fewer components"]:
+    """Orthonormal rows of the same span."""
+    _, sizes, span = np.linalg.svd(np.linalg.qr(rows, mode="r"), full_matrices=False)
+    return span[sizes > _SPAN * sizes[0]]
+
+
+@quick_jit(static=("keeps",), level=0)
+def _of_all(maps, columns, seen: Seen, variances, gram, keeps: tuple[int, ...]):
+    """(K5) of all components, from the readout down, with the coordinates of the features."""
+    for place, keep in enumerate(keeps):
+        own, level = maps[place], jax.tree.map(lambda part, place=place: part[place], seen)
+        image = gram @ columns[place]
+        fresh = variances[place] * passed(gram, own[keep:], image, level.bend)
+        psi = fresh @ (columns[place + 1] @ level.whitened)
+        beneath = fresh + psi @ level.moment @ psi.T
+        if keep:
+            cross = mapped(own[0], image @ level.lifted) @ psi.T
+            beneath = beneath + congruent(own[0], gram) + cross + cross.T
+        gram = beneath
+    return gram
 
 
 def output_of_components(

@@ -11,7 +11,6 @@ with $G_s = G$, or $G + \Phi (f_s f_s^\top - 1) \Phi^\top$ for heads of a finite
 is differentiated automatically.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -23,7 +22,6 @@ from jaxtyping import Array, Float
 
 from statmech_attention.model.tokens import TokenInputs, seed_factors
 from statmech_attention.theory.kernels.in_blocks import whole_block
-from statmech_attention.theory.kernels.projected import ProjectedInputs, unit_blocks
 from statmech_attention.theory.levels.ranking import Ranked
 
 
@@ -32,18 +30,15 @@ class Rows(NamedTuple):
 
     tokens: Float[Array | np.ndarray, "rows columns"]
     weights: Float[Array | np.ndarray, " rows"]
-    directions: Sequence[Float[Array | np.ndarray, "_rows features"]]
-    maps: tuple[Float[Array | np.ndarray, "_seeds examples _below _above"], ...]
+    directions: Float[Array | np.ndarray, "levels rows features"]
+    maps: tuple[Float[Array | np.ndarray, "_seeds examples tokens tokens"], ...]
 
 
-def grams(inputs: TokenInputs | ProjectedInputs, ranked: Ranked, action, point) -> list[Float[Array, "_rows _rows"]]:
-    r"""$G_{L+1}, .., G_1$ of all pairs of rows (example, token, output), examples padded to the longest.
-
-    Components of a projected network are rows of one example, $V_l^\top$ the maps between them.
-    """
-    known = ranked, action.levels
-    rows = _of_components(inputs, *known) if isinstance(inputs, ProjectedInputs) else _padded(inputs, *known)
-    return _grams(rows, action.levels, action.seen(point), _keeps(inputs))
+def grams(inputs: TokenInputs, ranked: Ranked, action, point) -> list[Float[np.ndarray, "rows rows"]]:
+    r"""$G_{L+1}, .., G_1$ of all pairs of rows (example, token, output), examples padded to the longest."""
+    levels, free = action.levels, action.seen(point)
+    rows, keeps = _padded(inputs, ranked, levels), _keeps(inputs)
+    return [np.asarray(gram) for gram in _grams(rows, levels, free, keeps)]
 
 
 def attention_slopes(
@@ -56,7 +51,7 @@ def attention_slopes(
     return [_of_heads(layer, np.asarray(of_maps)) for layer, of_maps in each]
 
 
-def _keeps(inputs) -> tuple[int, ...]:
+def _keeps(inputs: TokenInputs) -> tuple[int, ...]:
     return tuple(int(layer.keeps) for layer in inputs.chain.layers[::-1])
 
 
@@ -73,13 +68,7 @@ def _padded(inputs: TokenInputs, ranked: Ranked, levels) -> Rows:
     maps, tokens, weights = whole_block(ranked.beside(inputs, count), inputs.longest)
     tokens, directions = np.split(tokens.reshape(weights.size, -1), [columns], axis=1)
     directions = directions.reshape(weights.size, -1, count).swapaxes(0, 1)
-    return Rows(tokens, weights.reshape(-1), tuple(directions), tuple(own.swapaxes(0, 1) for own in reversed(maps)))
-
-
-def _of_components(inputs: ProjectedInputs, ranked: Ranked, levels) -> Rows:
-    maps = tuple(seeds.swapaxes(1, 2)[:, None] for seeds in unit_blocks(inputs.projection))
-    directions = ranked.few(levels.maps.values.shape[-1])
-    return Rows(directions[-1], np.ones(1), directions, maps)
+    return Rows(tokens, weights.reshape(-1), directions, tuple(own.swapaxes(0, 1) for own in reversed(maps)))
 
 
 @partial(jax.jit, static_argnames="keeps")
@@ -118,8 +107,8 @@ def _kernel(rows: Rows, gram, outputs: int):
 def _below(gram, maps, keep: int, above, below, factor, shift, inner, basis, variance):
     """(K5), from a layer's output to its input."""
     phi, outputs = _frame(gram, above), below.shape[1] // len(basis)
-    narrow = None if inner is None else inner[: len(maps) - keep]
-    fresh = variance * passed(gram, maps[keep:], phi, narrow)
+    bends = None if inner is None else inner @ inner.mT - jnp.eye(len(factor))
+    fresh = variance * passed(gram, maps[keep:], phi, bends)
     psi = _frame(fresh, below @ jnp.kron(basis, jnp.eye(outputs)))
     moment, beneath = factor @ factor.T - jnp.eye(len(factor)), fresh
     if keep:
@@ -137,17 +126,17 @@ def _frame(gram, directions):
     return solve_triangular(half, image.T, lower=True).T
 
 
-def passed(gram, maps, phi=None, factors=None):
-    """$\\sum_s B_s G_s B_s^\\top$, one seed after another, which keeps one matrix at a time."""
+def passed(gram, maps, phi=None, bends=None):
+    """$\\sum_s B_s (G + \\Phi b_s \\Phi^\\top) B_s^\\top$, one seed after another, which keeps one matrix at a time."""
 
     @jax.checkpoint
     def add(total, seed):
-        own, factor = seed
-        through = gram if factor is None else gram + phi @ (factor @ factor.T - jnp.eye(len(factor))) @ phi.T
+        own, bend = seed
+        through = gram if bend is None else gram + phi @ bend @ phi.T
         return total + congruent(own, through), None
 
     rows = len(gram) // maps.shape[3] * maps.shape[2]
-    return jax.lax.scan(add, jnp.zeros((rows, rows)), (maps, factors))[0]
+    return jax.lax.scan(add, jnp.zeros((rows, rows)), (maps, None if bends is None else bends[: len(maps)]))[0]
 
 
 def mapped(own: Float[Array, "examples below above"], columns: Float[Array, "rows columns"]):
