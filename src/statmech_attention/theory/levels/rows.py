@@ -107,7 +107,7 @@ def _kernel(rows: Rows, gram, outputs: int):
 def _below(gram, maps, keep: int, above, below, factor, shift, inner, basis, variance):
     """(K5), from a layer's output to its input."""
     phi, outputs = _frame(gram, above), below.shape[1] // len(basis)
-    bends = None if inner is None else inner @ inner.mT - jnp.eye(len(factor))
+    bends = None if inner is None else inner @ inner.mT - jnp.eye(len(factor))[None]
     fresh = variance * passed(gram, maps[keep:], phi, bends)
     psi = _frame(fresh, below @ jnp.kron(basis, jnp.eye(outputs)))
     moment, beneath = factor @ factor.T - jnp.eye(len(factor)), fresh
