@@ -172,8 +172,8 @@ class Solution:
     ) -> Prediction:
         """Mean (9) and variance (30) of the output on test inputs; see `KernelRegression.predict`.
 
-        On tokens they are exact in all directions that labels feel; in fewer they are off by up to a few times the
-        `change` of `directions`, and more directions mend it.
+        On tokens they are exact in all directions that labels feel, but for what a projection leaves out; in fewer
+        they are not, and more directions mend it, see `settle` of `solve`.
 
         Args:
             test: inputs of the same kind as in training.
