@@ -4,11 +4,13 @@ import pickle
 import re
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book.theory.solvable_model import SolvableModel
 from statmech_attention.pruning import head_worth
 from statmech_attention.theory.kernels import projected
 from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
@@ -16,17 +18,17 @@ from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
 FEATURES, VARIANCE, TWO = 3, (1.3, 0.7, 1.2, 0.9), (sma.SkipHeads(2),) * 2
 
 
-def texts(examples, lengths=(3, 5), layers=TWO, seed=0, scale=1.0, readout="mean"):
+def texts(examples, lengths=(3, 5), layers=TWO, seed=0, scale=1.0, readout="mean", seen=sma.token_inputs):
     """Random tokens of mixed lengths with random attention."""
     draw = np.random.default_rng(seed)
     longest = max(lengths)
     mask = np.arange(longest) < draw.integers(lengths[0], longest + 1, examples)[:, None]
     shape = (examples, longest, longest)
-    heads = [layer if isinstance(layer, int) else layer.count for layer in layers]
+    heads = [layer if isinstance(layer, int) else layer.count for layer in layers if not isinstance(layer, sma.Outputs)]
     matrices = [np.exp(draw.normal(size=(examples, count, *shape[1:]))) * mask[:, None, :, None] for count in heads]
     attention = [matrix / matrix.sum(axis=2, keepdims=True) for matrix in matrices]
     tokens = scale * draw.normal(size=(examples, longest, FEATURES))
-    return sma.token_inputs(tokens, attention, layers=layers, readout=readout, mask=mask)
+    return seen(tokens, attention, layers=layers, readout=readout, mask=mask)
 
 
 @pytest.fixture(scope="module")
@@ -91,15 +93,80 @@ def _even(examples, tokens):
     return [np.full((examples, 2, tokens, tokens), 1 / tokens)] * 2
 
 
+CHAINS = [
+    ((sma.SkipHeads(2),) * 3, 0),  # 27 paths
+    pytest.param((sma.Heads(3, values=2), sma.SkipHeads(3)), 2, marks=pytest.mark.slow),  # 12 paths
+]
+
+
+@pytest.mark.parametrize(("layers", "outputs"), CHAINS)
+def test_new_texts_are_as_along_paths_in_all_directions_that_labels_feel(layers, outputs):
+    """Three texts of three features see nine directions; new texts see more, and so do these without a head."""
+    chain = (*layers, *map(sma.Outputs, range(outputs, 1, -1)))
+    paths, words = (texts(9, layers=chain, seen=seen) for seen in (sma.attentioned_inputs, sma.token_inputs))
+    train, test = (sma.AttentionedInputs(part, paths.layers) for part in (paths.values[:3], paths.values[3:]))
+    labels = np.random.default_rng(2).normal(size=(3, 2) if outputs else 3)
+    variance = (1.3, *np.linspace(0.7, 1.2, len(layers)), 0.9)
+    problem = sma.Problem(train, labels, width=5.0, temperature=0.1, variance=variance)
+    exact = sma.solve(problem, tolerance=1e-10)
+    wanted, known = exact.predict(test), head_worth(exact)
+    seen = problem.replace(attentioned=sma.projection(words, variance=variance)(words.take(range(3))))
+    found = sma.solve(seen, directions=11, tolerance=1e-10)
+    assert found.directions.count == 11 < seen.attentioned.values.shape[2] == paths.values.shape[1]
+    for one, other in zip(found.predict(words.take(range(3, 9))), wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-8)
+    worth = head_worth(found, inputs=words.take(range(3)))
+    np.testing.assert_allclose(worth.slopes, known.slopes, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(worth.losses, known.losses, rtol=0, atol=1e-7)
+    assert np.abs(known.losses).max() > 0.05
+
+
+def test_new_texts_in_few_directions_are_not_worse_than_at_the_prior_beside_them():
+    words, labels = texts(46, layers=CHAINS[0][0]), np.sign(np.random.default_rng(1).normal(size=6))
+    train, test = words.take(range(6)), words.take(range(6, 46))
+    network = sma.projection(words)
+    problem = sma.Problem(network(train), labels, width=5.0, temperature=0.1)
+    exact, values, errors = sma.solve(problem).predict(test).mean, np.asarray(network(test).values), []
+    for count in (2, 12):
+        found = sma.solve(problem, directions=count, throw=False)
+        gram, top = found.landscape.overlap(found.point)
+        free = found.directions.ranked.columns[-1][:, :count]
+        beside = top.item() * (np.eye(27) - free @ free.T) + free @ gram @ free.T
+        cross = np.einsum("eia,ab,pib->ep", values, beside, problem.attentioned.values)
+        means = cross @ np.asarray(found.regression.solve(jnp.asarray(labels))), found.predict(test).mean
+        errors.append([np.sqrt(np.mean((mean - exact) ** 2)) for mean in means])
+        assert errors[-1][1] < 1.01 * errors[-1][0]
+    assert errors[-1][1] < 0.8 * errors[-1][0]
+
+
+@pytest.mark.slow
+def test_without_a_head_the_minimum_is_that_of_the_same_branch():
+    """Three tokens, each seen by a head: a weak signal in noise that all share, which has two minima."""
+    sizes = {"examples": 100, "features": 400, "width": 10.0, "temperature": 0.05}
+    noise = 0.999 + 0.001 * np.eye(3)
+    paths = SolvableModel(noise, [0.5, 0.0, 0.0], **sizes).sample(jax.random.key(0), 2)[0]
+    matrices = np.broadcast_to(np.eye(3)[:, :, None], (100, 3, 3, 3))
+    words = sma.token_inputs(paths.attentioned.values, [matrices], readout="first")
+    seen = sma.Problem(sma.projection(words)(words), paths.labels, width=10, temperature=0.05)
+    starts = ("narrow", "prior")
+    for start, found, known in zip(starts, sma.minima(seen), sma.minima(paths), strict=True):
+        assert found.start == known.start == start
+        worth, wanted = head_worth(found, inputs=words), head_worth(known)
+        np.testing.assert_allclose(worth.losses, wanted.losses, rtol=0, atol=1e-6)
+        assert (worth.losses[0] > 10) == (start == "narrow")
+
+
 def test_training_inputs_as_new_ones_have_the_training_kernel_in_few_directions_too(words, network, labels):
     """But for what components leave out of an example, which is its own."""
-    train = words.take(range(24))
-    for seen in (network(train), sma.projection(train, 4, variance=VARIANCE)(train)):
+    fewer = sma.projection(words.take(range(24)), 4, variance=VARIANCE)
+    for count, each in ((24, network), (24, fewer), (2, network)):
+        train, labels = words.take(range(count)), labels[:count]
+        seen = each(train)
         problem = sma.Problem(seen, labels, width=15.0, temperature=0.1, variance=VARIANCE)
         found = sma.solve(problem, directions=3, throw=False)
         assert found.directions.count == 3 and not found.settled
         known = np.asarray(found.regression.factor @ found.regression.factor.T)
-        kernel = known - 0.1 * np.eye(24)
+        kernel = known - 0.1 * np.eye(count)
         _, outputs = found.landscape.overlap(found.point)
         own = VARIANCE[0] * outputs.item() * np.asarray(seen.rest)
         cross = kernel - np.diag(own)

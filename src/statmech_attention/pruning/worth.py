@@ -24,7 +24,7 @@ from statmech_attention.pruning.gates import head_kernels, kernel_worth
 from statmech_attention.pruning.heads import head_indices, kept_heads
 from statmech_attention.theory import Problem, ProjectedInputs, Solution, log_evidence, solve
 from statmech_attention.theory.kernels.of_tokens import kernel_of_tokens
-from statmech_attention.theory.on_tokens import seen_anew
+from statmech_attention.theory.on_tokens import solved_on_tokens
 from statmech_attention.theory.slopes import pull_on_components
 
 
@@ -58,7 +58,8 @@ def head_worth(
 
     The loss is $\frac N2 [(S^* - S_0)_{\text{without } (l,h)} - (S^* - S_0)]$. Along paths and on tokens, at any
     width. A removal has a new saddle point each; at infinite width on tokens it is a regression. Of a projection
-    the gates stand in (Z1) and in the exact diagonal of (Z2), and all slopes cost one more pass.
+    the gates stand in (Z1) and in the exact diagonal of (Z2). All slopes cost one more pass, a removal one more and a
+    minimum in as many directions. In fewer directions than labels feel both are inexact: ask `solve` for more.
 
     Args:
         solution: a `Solution`, no batch.
@@ -100,7 +101,7 @@ def _lost(solution: Solution, without: Iterable[Solution]) -> Float[np.ndarray, 
 
 
 def _of_projection(solution: Solution, inputs, removal: bool) -> HeadWorth:
-    """Slopes by one more pass over the tokens, and a removal by one pass each, with the features held."""
+    """Slopes by one more pass over the tokens; a removal by one more each, and a minimum in as many directions."""
     problem = solution.problem
     network, chain = problem.attentioned.projection, problem.attentioned.chain
     need_value_matrices(chain.layers)
@@ -114,10 +115,12 @@ def _of_projection(solution: Solution, inputs, removal: bool) -> HeadWorth:
     heads = [slice(int(layer.keeps), None) if layer.heads else slice(0) for layer in chain.layers]
     slopes = np.concatenate([part[some] for part, some in zip(of_seeds, heads, strict=True)])
 
+    count, narrow = max(1, solution.directions.count), solution.start == "narrow"
+
     def without(layer: int, seed: int) -> Solution:
         gates = [np.ones(len(part)) for part in of_seeds]
         gates[layer][seed] = 0.0
-        return seen_anew(solution, _gated(problem, parts, gates))
+        return solved_on_tokens(_gated(problem, parts, gates), directions=count, settle=0.0, narrow=narrow)
 
     places = ((layer, seed) for layer, some in enumerate(heads) for seed in range(len(of_seeds[layer]))[some])
     # Solutions of many texts are large, and not kept.

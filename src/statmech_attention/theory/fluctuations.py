@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 from statmech_attention.layers.chains import Chain
 from statmech_attention.theory.kernels.in_blocks import whole_block
 from statmech_attention.theory.kernels.of_paths import kernel_inputs, over_outputs
-from statmech_attention.theory.kernels.projected import deviations
+from statmech_attention.theory.kernels.projected import unit_blocks
 from statmech_attention.theory.levels.rows import congruent, passed
 from statmech_attention.theory.problem import Problem
 
@@ -96,8 +96,7 @@ def _of_components(inputs, chain: Chain):
     network, eye = inputs[0].projection, np.eye(chain.outputs)
     rows = np.concatenate([np.asarray(over_outputs(one.values.swapaxes(1, 2), chain.outputs)) for one in inputs])
     rest = np.concatenate([np.repeat(np.broadcast_to(one.rest, len(one)), chain.outputs) for one in inputs])
-    each = reversed(list(zip(network.blocks, deviations(network), strict=True)))
-    maps = [np.array([[np.kron(seed.T, eye) for seed in block / size[:, None, None]]]) for block, size in each]
+    maps = [np.array([[np.kron(seed.T, eye) for seed in block]]) for block in unit_blocks(network)[::-1]]
     return rows, rest, eye, maps
 
 

@@ -10,7 +10,7 @@ from statmech_attention.theory.descent.minimum import minimise
 from statmech_attention.theory.doublings import Descents, action_in, change_between
 from statmech_attention.theory.kernels.in_blocks import kernel_in_blocks
 from statmech_attention.theory.kernels.projected import ProjectedInputs, kernel_of_components, projection
-from statmech_attention.theory.levels.components import columns_of, features_of_components, ranked_components
+from statmech_attention.theory.levels.components import ranked_components
 from statmech_attention.theory.levels.ranking import Ranked, no_features, ranked_features
 from statmech_attention.theory.problem import Problem, warn_of_labels
 from statmech_attention.theory.solution import Directions, Solution, solution_of
@@ -24,7 +24,7 @@ _UNITS = 128  # of a gated block
 
 
 def solved_on_tokens(
-    problem: Problem, start=None, *, directions, settle, tolerance, max_steps, narrow: bool = False
+    problem: Problem, start=None, *, directions, settle, tolerance=1e-8, max_steps=200, narrow: bool = False
 ) -> Solution:
     """The minimum on the branch of the prior, of `start`, or of a much narrower network."""
     most = checks.whole("directions", _MOST if directions is None else directions)
@@ -172,10 +172,3 @@ def _lowest(problem: Problem, directions: Directions, point, options: tuple[floa
 def followed(known: Solution, problem: Problem, tolerance: float, max_steps: int = 200) -> Solution:
     """The minimum of the same inputs at other numbers, from a solution and in its directions; differentiable."""
     return replace(_lowest(problem, known.directions, known.point, (tolerance, max_steps)), start="given")
-
-
-def seen_anew(known: Solution, problem: Problem, tolerance: float = 1e-8, max_steps: int = 200) -> Solution:
-    """The minimum for other inputs of the same projection, in the features of a solution: for its evidence."""
-    columns = columns_of(known.directions.ranked, known.directions.features)
-    features = features_of_components(problem.attentioned, columns, known.directions.features)
-    return _lowest(problem, replace(known.directions, features=features), known.point, (tolerance, max_steps))

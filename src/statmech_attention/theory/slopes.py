@@ -14,7 +14,7 @@ from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.tokens import one_value_matrix_per_head
 from statmech_attention.theory.kernels.of_paths import path_heads
 from statmech_attention.theory.kernels.projected import ProjectedInputs
-from statmech_attention.theory.levels.components import columns_of, features_of_components
+from statmech_attention.theory.levels.components import order_parameter
 from statmech_attention.theory.levels.ranking import Features
 from statmech_attention.theory.prepared import action_of_features, action_of_rows
 from statmech_attention.theory.problem import Problem
@@ -39,21 +39,20 @@ def slopes_on_tokens(problem: Problem, point, features: Features) -> dict[str, A
 
 
 def pull_on_components(solution) -> ProjectedInputs:
-    r"""Derivatives of $\ln p(Y)$ in what a projection sees, or in reduced rows, with point and features held."""
-    problem, point, features = solution.problem, solution.point, solution.directions.features
-    inputs, columns = problem.attentioned, columns_of(solution.directions.ranked, features)
-    numbers = problem.labels, problem.temperature, problem.energy, problem.width, problem.variance
-    return _on_components(inputs, numbers, point, columns, features, inputs.chain)
+    r"""Derivatives of $\ln p(Y)$ in what a projection sees, or in reduced rows, with $U$ between components held."""
+    inputs, action, point = solution.problem.attentioned, solution.landscape, solution.point
+    whole = order_parameter(inputs, solution.directions.ranked, action, point)
+    return _on_components(inputs, action.energy, whole, action.overlap(point)[1])
 
 
-@quick_jit(static=("chain",))
-def _on_components(inputs: ProjectedInputs, numbers, point, columns, features: Features, chain: Chain):
-    labels, temperature, energy, *network = numbers
-    architecture = Architecture(chain, *network)
-
+@quick_jit()
+def _on_components(inputs: ProjectedInputs, energy, whole, top):
     def nats(inputs):
-        seen = features_of_components(inputs, columns, features)
-        return -action_of_features(labels, temperature, architecture, seen, energy).half(point)
+        spread = jnp.einsum("eia,cd->eciad", inputs.values, jnp.eye(len(top)))
+        missing = None if energy.missing is None else (energy.missing[0], inputs.own)
+        rest = jnp.diag(jnp.broadcast_to(inputs.rest, len(inputs)))
+        seen = spread.reshape(-1, inputs.values.shape[1], len(whole))
+        return -0.5 * replace(energy, inputs=seen, rest=rest, missing=missing).value((whole, top))
 
     return jax.grad(nats)(inputs)
 

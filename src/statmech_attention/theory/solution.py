@@ -172,6 +172,9 @@ class Solution:
     ) -> Prediction:
         """Mean (9) and variance (30) of the output on test inputs; see `KernelRegression.predict`.
 
+        On tokens they are exact in all directions that labels feel, but for what a projection leaves out; in fewer
+        they are not, and more directions mend it, see `settle` of `solve`.
+
         Args:
             test: inputs of the same kind as in training.
             paths: along paths, use only pairs within this subset.

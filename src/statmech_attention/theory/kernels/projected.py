@@ -326,6 +326,11 @@ def deviations(network: Projection) -> list[Float[np.ndarray, " seeds"]]:
     return [np.sqrt(seed_variances(*pair)) for pair in pairs]
 
 
+def unit_blocks(network: Projection) -> list[Float[np.ndarray, "_seeds _above _below"]]:
+    """The blocks of $V_l$ for seeds of unit variance, from the readout down."""
+    return [block / sizes[:, None, None] for block, sizes in zip(network.blocks, deviations(network), strict=True)]
+
+
 def ones(chain: Chain) -> list[Float[np.ndarray, " seeds"]]:
     """Gates of all seeds, from the readout down."""
     return [np.ones(layer.seeds) for layer in chain.layers[::-1]]

@@ -6,18 +6,32 @@ The components of a level are white, so that the Gram matrix of infinite width i
 
 with $W$ as in `levels.ranking`, are $M \times M$ matrices. Features are its leading eigenvectors. The maps
 between components are the blocks of $V_l$ themselves, which leave nothing out.
+
+The lowest components of training inputs span $s$, with $s^\top s = 1$. There $U_s$ is that of the features, and the
+prior beside them. New inputs leave the span for what labels do not feel, but it has passed levels that they moved.
+Let $R$ be the Gram matrix of all components by (K5), and $A = s^\top R s$. Then
+
+    U = R + R s A^{-1} (U_s - A) A^{-1} s^T R                                                             (Z5)
+
+has $U_s$ in the span, and beyond it what (K5) says given that. A training input keeps its kernel as a new one. If
+the features are all that labels feel, $U_s = A$ and $U$ is exact; if they are fewer, more of them mend it.
 """
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.theory.kernels.projected import ProjectedInputs, deviations, kernel_of_components, products
+from statmech_attention.compiling import quick_jit
+from statmech_attention.theory.kernels.projected import ProjectedInputs, deviations, kernel_of_components, unit_blocks
 from statmech_attention.theory.kernels.regression import Prediction
-from statmech_attention.theory.levels.features import FeatureLevels
-from statmech_attention.theory.levels.ranking import Features, Level, Ranked, level_between, pull_of_labels
+from statmech_attention.theory.levels.features import Seen, descended
+from statmech_attention.theory.levels.ranking import Level, Ranked, level_between, pull_of_labels
+from statmech_attention.theory.levels.rows import congruent, mapped, passed
+
+_SPAN = 1e-6  # relative size of a direction that training inputs have
 
 
 def ranked_components(
@@ -56,39 +70,54 @@ def _level(block, deviation, keeps: int, below, above) -> Level:
     return level_between(through, keeps, passed, along, deviation[-1] ** 2)
 
 
-def features_of_components(inputs: ProjectedInputs, columns, features: Features) -> Features:
-    """The features of a solution as what is seen changes, differentiable in it."""
-    seen = inputs.values @ columns
-    flat = seen.reshape(len(seen), -1)
-    missing = None if features.missing is None else (features.missing[0], inputs.own)
-    return Features(features.maps, seen, kernel_of_components(inputs, inputs) - flat @ flat.T, missing)
+def order_parameter(train: ProjectedInputs, ranked: Ranked, action, point) -> Float[Array, "rows rows"]:
+    """$U$ of (Z5) between all (component, output) at a point."""
+    (gram, top, seen), network = descended(action, point), train.projection
+    ones, features = jnp.eye(len(top)), len(gram) // len(top)
+    columns = [jnp.kron(level, ones) for level in ranked.few(features)]
+    moved = gram - jnp.kron(jnp.eye(features), top)
+    known = jnp.kron(jnp.eye(train.values.shape[2]), top) + columns[-1] @ moved @ columns[-1].T
+    rows = _spanning(np.asarray(train.values).reshape(-1, train.values.shape[2]))
+    if not ranked.most or len(rows) in (0, rows.shape[1]):
+        return known
+    maps = [seeds.swapaxes(1, 2)[:, None] for seeds in unit_blocks(network)]
+    keeps = tuple(int(layer.keeps) for layer in network.chain.layers[::-1])
+    whole, span = _of_all(maps, columns, seen, action.levels.variances, top, keeps), jnp.kron(rows, ones)
+    within = span @ whole @ span.T
+    lift = jnp.linalg.solve(within, span @ whole)
+    return whole + lift.T @ (span @ known @ span.T - within) @ lift
 
 
-def columns_of(ranked: Ranked, features: Features) -> Float[Array, "components features"]:
-    """The lowest level's features, with zeros for those that are missing."""
-    count = features.seen.shape[-1]
-    columns = ranked.columns[-1][:, :count]
-    return jnp.asarray(np.pad(columns, ((0, 0), (0, count - columns.shape[1]))))
+def _spanning(rows: Float[np.ndarray, "rows components"]) -> Float[np.ndarray, "fewer components"]:
+    """Orthonormal rows of the same span."""
+    _, sizes, span = np.linalg.svd(np.linalg.qr(rows, mode="r"), full_matrices=False)
+    return span[sizes > _SPAN * sizes[0]]
+
+
+@quick_jit(static=("keeps",), level=0)
+def _of_all(maps, columns, seen: Seen, variances, gram, keeps: tuple[int, ...]):
+    """(K5) of all components, from the readout down, with the coordinates of the features."""
+    for place, keep in enumerate(keeps):
+        own, level = maps[place], jax.tree.map(lambda part, place=place: part[place], seen)
+        image = gram @ columns[place]
+        fresh = variances[place] * passed(gram, own[keep:], image, level.bend)
+        psi = fresh @ (columns[place + 1] @ level.whitened)
+        beneath = fresh + psi @ level.moment @ psi.T
+        if keep:
+            cross = mapped(own[0], image @ level.lifted) @ psi.T
+            beneath = beneath + congruent(own[0], gram) + cross + cross.T
+        gram = beneath
+    return gram
 
 
 def output_of_components(
-    test: ProjectedInputs, train: ProjectedInputs, ranked: Ranked, features: Features, action, point, variance
+    test: ProjectedInputs, train: ProjectedInputs, ranked: Ranked, action, point, variance
 ) -> Prediction:
-    """Mean (9) and variance (30) of the output on new inputs at a point, over pairs (example, output).
-
-    What features leave out of new inputs stays at its prior, as if no level had moved it. So fewer directions than
-    components are not exact for new inputs, even where labels feel no others: means moved by a thousandth.
-    """
-    levels: FeatureLevels = action.levels
-    gram, top = action.overlap(point)
-    count, outputs = features.seen.shape[-1], levels.outputs
-    free = test.values @ columns_of(ranked, features)
-    moved = jnp.einsum("eia,aj->eij", free, gram.reshape(count, -1)).reshape(*free.shape[:2], outputs, count, outputs)
-    cross = jnp.einsum("eicbd,pib->ecpd", moved, features.seen, optimize=True)
-    left = products(test, train) - jnp.einsum("eia,pia->ep", free, features.seen)
-    own = jnp.einsum("eicbc,eib->ec", moved, free)
-    rest = test.single.own - jnp.sum(free**2, axis=(1, 2))
-    cross, own = cross + jnp.einsum("ep,cd->ecpd", left, top), own + jnp.outer(rest, jnp.diagonal(top))
-    regression = action.regression(point)
+    """Mean (9) and variance (30) of the output on new inputs at a point, over pairs (example, output)."""
+    _, top = action.overlap(point)
+    whole = order_parameter(train, ranked, action, point).reshape(2 * (test.values.shape[2], len(top)))
+    moved = jnp.tensordot(test.values, whole, 1)
+    cross = jnp.einsum("eicbd,pib->ecpd", moved, train.values, optimize=True)
+    own = jnp.einsum("eicbc,eib->ec", moved, test.values) + jnp.outer(test.single.rest, jnp.diagonal(top))
     rows = cross.reshape(own.size, -1).T
-    return regression.predict(variance[0] * rows, variance[0] * own.reshape(-1))
+    return action.regression(point).predict(variance[0] * rows, variance[0] * own.reshape(-1))

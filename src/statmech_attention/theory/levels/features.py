@@ -30,6 +30,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+from statmech_attention.compiling import quick_jit
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.levels.levels import Levels, Piece
 from statmech_attention.theory.levels.ranking import LevelMaps, grown
@@ -169,6 +170,12 @@ class FeatureLevels(Levels):
             narrow = [squares for squares, stage in zip(factors.inner, self.inner, strict=True) if stage is not None]
             parts += [_flat(square) for squares in narrow for square in squares]
         return np.concatenate(parts)
+
+
+@quick_jit(level=0)
+def descended(action, point):
+    """What levels make of an action's point, see `FeatureLevels.descended`."""
+    return action.levels.descended(action.seen(point))
 
 
 def _triangles(entries: Any, size: int) -> Any:

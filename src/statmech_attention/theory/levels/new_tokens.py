@@ -34,7 +34,7 @@ from statmech_attention.theory.kernels.in_blocks import (
 )
 from statmech_attention.theory.kernels.projected import ProjectedInputs
 from statmech_attention.theory.levels.components import output_of_components
-from statmech_attention.theory.levels.features import Seen
+from statmech_attention.theory.levels.features import Seen, descended
 from statmech_attention.theory.levels.ranking import Features, Ranked
 
 
@@ -51,16 +51,11 @@ class Descent(NamedTuple):
 def output(test: TokenInputs, train: TokenInputs, ranked: Ranked, features: Features, action, point, variances):
     """Mean (9) and variance (30) of the output on new inputs at a point, over pairs (example, output)."""
     if isinstance(train, ProjectedInputs):
-        return output_of_components(test, train, ranked, features, action, point, variances)
-    _, top, seen = _descended(action, point)
+        return output_of_components(test, train, ranked, action, point, variances)
+    _, top, seen = descended(action, point)
     descent = Descent(features, seen, top, variances[0], tuple(variances[1:-1]))
     cross, own = new_kernels(test, ranked.beside(train, features.seen.shape[-1]), descent)
     return action.regression(point).predict(cross.reshape(own.size, -1).T, own.reshape(-1))
-
-
-@quick_jit(level=0)
-def _descended(action, point):
-    return action.levels.descended(action.seen(point))
 
 
 def new_kernels(test: TokenInputs, train: TokenInputs, descent: Descent):

@@ -124,8 +124,11 @@ class Ranked:
 
     def beside(self, rows: TokenInputs, count: int) -> TokenInputs:
         """Inputs with the first columns of every level beside the features of their tokens."""
-        few = [grown(level[:, :count], len(level), count) for level in map(np.asarray, self.columns)]
-        return replace(rows, tokens=np.concatenate([rows.tokens, *few], axis=1))
+        return replace(rows, tokens=np.concatenate([rows.tokens, *self.few(count)], axis=1))
+
+    def few(self, count: int) -> list[Float[np.ndarray, "_rows features"]]:
+        """The first columns of every level, with zeros for those that are missing."""
+        return [grown(level[:, :count], len(level), count) for level in map(np.asarray, self.columns)]
 
     def left_out(self, count: int) -> float:
         """The largest sum of eigenvalues beyond the first `count` of a level: a change of $2 N S$ to first order."""

@@ -107,8 +107,8 @@ def _kernel(rows: Rows, gram, outputs: int):
 def _below(gram, maps, keep: int, above, below, factor, shift, inner, basis, variance):
     """(K5), from a layer's output to its input."""
     phi, outputs = _frame(gram, above), below.shape[1] // len(basis)
-    narrow = None if inner is None else inner[: len(maps) - keep]
-    fresh = variance * passed(gram, maps[keep:], phi, narrow)
+    bends = None if inner is None else inner @ inner.mT - jnp.eye(len(factor))[None]
+    fresh = variance * passed(gram, maps[keep:], phi, bends)
     psi = _frame(fresh, below @ jnp.kron(basis, jnp.eye(outputs)))
     moment, beneath = factor @ factor.T - jnp.eye(len(factor)), fresh
     if keep:
@@ -126,17 +126,17 @@ def _frame(gram, directions):
     return solve_triangular(half, image.T, lower=True).T
 
 
-def passed(gram, maps, phi=None, factors=None):
-    """$\\sum_s B_s G_s B_s^\\top$, one seed after another, which keeps one matrix at a time."""
+def passed(gram, maps, phi=None, bends=None):
+    """$\\sum_s B_s (G + \\Phi b_s \\Phi^\\top) B_s^\\top$, one seed after another, which keeps one matrix at a time."""
 
     @jax.checkpoint
     def add(total, seed):
-        own, factor = seed
-        through = gram if factor is None else gram + phi @ (factor @ factor.T - jnp.eye(len(factor))) @ phi.T
+        own, bend = seed
+        through = gram if bend is None else gram + phi @ bend @ phi.T
         return total + congruent(own, through), None
 
     rows = len(gram) // maps.shape[3] * maps.shape[2]
-    return jax.lax.scan(add, jnp.zeros((rows, rows)), (maps, factors))[0]
+    return jax.lax.scan(add, jnp.zeros((rows, rows)), (maps, None if bends is None else bends[: len(maps)]))[0]
 
 
 def mapped(own: Float[Array, "examples below above"], columns: Float[Array, "rows columns"]):
