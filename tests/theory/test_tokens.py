@@ -178,6 +178,18 @@ def test_gram_matrices_of_several_outputs_lead_from_the_readout_to_the_kernel():
         found.gram(4)
 
 
+def test_gram_matrices_of_narrow_heads_lead_to_the_kernel_of_all_paths():
+    """By (K2), at the bottom, where what each head lets through is not the prior's."""
+    layers, widths = [("narrow skip", 2)], (3.0, 3.0)
+    train = arguments(layers, "mean", None, LENGTHS, 1)
+    inputs, seen = sma.token_inputs(**train), sma.attentioned_inputs(**train)
+    labels, numbers = 2 * np.random.default_rng(0).normal(size=6), {"width": widths, "temperature": 0.1}
+    found, expected = (sma.solve(sma.Problem(one, labels, **numbers), tolerance=1e-10) for one in (inputs, seen))
+    tokens = np.where(train["mask"][..., None], train["inputs"], 0.0).reshape(24, 3)
+    kernel = (tokens @ tokens.T / 3 * found.gram(1)).reshape(6, 4, 6, 4).sum(axis=(1, 3))
+    np.testing.assert_allclose(kernel, sma.kernel(seen, seen, expected.order_parameter), atol=1e-7)
+
+
 def test_heads_that_share_values_have_no_gates(monkeypatch):
     from layers.test_new_kind import SharedValues
 
@@ -360,6 +372,21 @@ def test_a_network_that_lets_nothing_through_stays_at_the_prior():
     tokens = sma.token_inputs(rng.normal(size=(5, 3, 4)), lambda _: maps)
     found = sma.solve(sma.Problem(tokens, np.ones(5), width=5, temperature=0.1))
     assert float(found.gradient_norm) == 0 and not np.any(np.asarray(found.predict(tokens).mean))
+
+
+@pytest.mark.filterwarnings("ignore:labels")
+def test_large_labels_that_cannot_be_fitted_stall_and_what_the_message_advises_helps():
+    """Three labels, but two features of one path: rounding of the misfit hides gradients below 1e-5."""
+    rng = np.random.default_rng(3)
+    tokens, labels = rng.normal(size=(3, 1, 2)), np.array([1.0, 1.0, -1.0])
+    inputs, seen = (make(tokens, [np.ones((3, 1, 1, 1))]) for make in (sma.token_inputs, sma.attentioned_inputs))
+    large = sma.Problem(inputs, 1000 * labels, width=5, temperature=0.1)
+    with pytest.raises(NotConverged, match="rounding limits.*Raise the temperature, scale the labels down, or accept"):
+        sma.solve(large)
+    assert sma.solve(large.replace(temperature=1000.0)).converged
+    assert sma.solve(large.replace(labels=3 * labels)).converged
+    rough, exact = sma.solve(large, tolerance=1e-2), sma.solve(large.replace(attentioned=seen))
+    np.testing.assert_allclose(rough.excess, exact.excess, rtol=1e-9)
 
 
 def test_training_inputs_as_new_ones_have_the_training_kernel(many):

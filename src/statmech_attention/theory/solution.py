@@ -30,8 +30,8 @@ _EXPLANATIONS = {
     Outcome.MAX_STEPS: "The steps ran out. Start from the solution at a higher temperature, as solve_sweep does, or "
     "raise max_steps; if the gradient norm no longer falls, rounding limits it: raise the temperature.",
     Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the "
-    "kernel is nearly singular at this temperature. Raise the temperature, or accept the gradient norm with a "
-    "larger tolerance.",
+    "kernel is nearly singular at this temperature, or cannot fit labels that are large beside it. Raise the "
+    "temperature, scale the labels down, or accept the gradient norm with a larger tolerance.",
     Outcome.NOT_FINITE: "The action is not finite: K + T I is not positive definite in double precision. Raise the "
     "temperature, or scale the inputs down.",
 }
