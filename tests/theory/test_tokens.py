@@ -12,6 +12,7 @@ from layers import brute_force
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
 from statmech_attention.theory import NotConverged
+from statmech_attention.theory.levels.features import carried
 
 LENGTHS = [4, 2, 3, 4, 1, 2]
 # Layers, readout, outputs, widths: at most 27 paths.
@@ -277,6 +278,14 @@ def test_few_directions_say_by_how_much_more_would_change_predictions(many):
     assert str(again) == str(caught.value) and again.solution.action == few.action
 
 
+def test_a_point_that_is_carried_to_the_same_features_stays(many):
+    _, whole = many
+    levels = whole.landscape.levels
+    found = carried(whole.point, levels, levels, [level.passed for level in whole.directions.ranked.levels])
+    assert np.max(np.abs(whole.point)) > 0.1
+    np.testing.assert_allclose(found, whole.point, rtol=0, atol=1e-9)
+
+
 def test_left_out_predictions_are_those_of_the_other_examples(many):
     problem, whole = many
     kernel = np.asarray(whole.regression.factor @ whole.regression.factor.T) - 0.1 * np.eye(20)
@@ -318,6 +327,31 @@ def test_a_narrower_network_leads_to_the_other_minimum_as_with_paths():
     alone = sma.solve(problem)
     assert alone.directions.lower == pytest.approx(float(upper.excess - lowest.excess), rel=1e-4)
     assert "S is lower by" in repr(alone) and "S is lower by" not in repr(lowest)
+
+
+@pytest.mark.parametrize(("examples", "where"), [(20, "lower"), (10, "higher")])
+def test_a_narrower_network_leads_to_another_minimum_lower_or_higher(examples, where):
+    """A weak signal in noise that two heads share."""
+    rng, labels = np.random.default_rng(0), np.where(np.arange(examples) % 2, 1.0, -1.0)
+    values = np.repeat(rng.normal(size=(examples, 1, 4 * examples)), 2, axis=1)
+    values[:, 1] += 0.05 * rng.normal(size=(examples, 4 * examples))
+    values[:, 0, 0] += 0.5 * labels
+    matrices = [np.broadcast_to(np.eye(2)[:, :, None], (examples, 2, 2, 2))]
+    rows, seen = (make(values, matrices, readout="first") for make in (sma.token_inputs, sma.attentioned_inputs))
+    problem = sma.Problem(rows, labels, width=2, temperature=0.05)
+    alone, both = sma.solve(problem), sma.minima(problem)
+    apart = {one.start: float(one.excess) for one in both}
+    assert alone.directions.lower == pytest.approx(apart["prior"] - apart["narrow"], rel=1e-6)
+    assert f"; from a narrower network S is {where} by {abs(alone.directions.lower):.2g}: see minima" in repr(alone)
+    of_paths = [float(one.excess) for one in sma.minima(problem.replace(attentioned=seen))]
+    np.testing.assert_allclose([one.excess for one in both], of_paths, atol=1e-6)
+
+
+def test_minima_say_that_both_starts_end_in_one_minimum(many):
+    problem, whole = many
+    (only,) = sma.minima(problem)
+    assert only.starts == 2
+    np.testing.assert_allclose(only.excess, whole.excess, rtol=1e-8)
 
 
 def test_sweep_from_wide_to_narrow_ends_where_a_solve_does(many):

@@ -64,7 +64,8 @@ class Directions:
         change: by how much the last doubling changed left-out predictions, relative to their size, rms;
             infinite if there was none, 0 where nothing is left out.
         settled: true if `change` is below what was asked for.
-        lower: by how much $S$ is lower in a minimum that begins from a narrower network, 0 if in none.
+        lower: by how much $S$ is lower in a minimum that begins from a narrower network, negative where it is higher,
+            0 where it is the same one.
     """
 
     ranked: Ranked
@@ -77,7 +78,10 @@ class Directions:
     def in_words(self) -> str:
         """How many there are, whether predictions settled, and whether another minimum was seen."""
         words = f", {self.count} directions, {'settled' if self.settled else 'not settled'}, change {self.change:.2g}"
-        return words + (f"; from a narrower network S is lower by {self.lower:.2g}: see minima" if self.lower else "")
+        where = "lower" if self.lower > 0 else "higher"
+        return words + (
+            f"; from a narrower network S is {where} by {abs(self.lower):.2g}: see minima" if self.lower else ""
+        )
 
 
 @jax.tree_util.register_dataclass
