@@ -189,6 +189,9 @@ def test_gram_matrices_of_narrow_heads_lead_to_the_kernel_of_all_paths():
     tokens = np.where(train["mask"][..., None], train["inputs"], 0.0).reshape(24, 3)
     kernel = (tokens @ tokens.T / 3 * found.gram(1)).reshape(6, 4, 6, 4).sum(axis=(1, 3))
     np.testing.assert_allclose(kernel, sma.kernel(seen, seen, expected.order_parameter), atol=1e-7)
+    levels, ranked = found.landscape.levels, found.directions.ranked
+    same = carried(found.point, levels, levels, [level.passed for level in ranked.levels])
+    np.testing.assert_allclose(same, found.point, rtol=0, atol=1e-9)
 
 
 def test_heads_that_share_values_have_no_gates(monkeypatch):
@@ -533,6 +536,17 @@ def test_tokens_and_their_solution_are_saved_whole(many, tmp_path):
     np.testing.assert_allclose(again.predict(test).mean, whole.predict(test).mean, atol=1e-10)
     narrower = sma.solve(again.problem.replace(width=4), start=again, throw=False)
     assert narrower.action > whole.action
+
+
+def test_directions_are_found_anew_where_a_search_ends():
+    """Two of them, sought at T = 10 first, where labels feel others than at the end."""
+    rows = sma.token_inputs(**arguments([("skip", 2)] * 2, "first", None, [3, 4] * 10, 7))
+    labels = np.sign(np.random.default_rng(2).normal(size=20))
+    problem = sma.Problem(rows, labels, width=5, temperature=10.0)
+    best = sma.maximise_evidence(problem, chosen="temperature", directions=2)
+    again = sma.solve(best.solution.problem, directions=2, throw=False)
+    assert 0.5 < best.temperature < 2
+    np.testing.assert_allclose(best.solution.excess, again.excess, rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("width", [pytest.param(3.0, marks=pytest.mark.slow), np.inf])
