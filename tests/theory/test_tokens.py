@@ -11,6 +11,7 @@ from layers import brute_force
 
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
+from statmech_attention.pruning import head_worth
 from statmech_attention.theory import NotConverged
 from statmech_attention.theory.levels.features import carried
 
@@ -536,6 +537,16 @@ def test_tokens_and_their_solution_are_saved_whole(many, tmp_path):
     np.testing.assert_allclose(again.predict(test).mean, whole.predict(test).mean, atol=1e-10)
     narrower = sma.solve(again.problem.replace(width=4), start=again, throw=False)
     assert narrower.action > whole.action
+
+
+def test_a_network_without_a_head_has_as_many_directions_as_the_one_with_it():
+    rows = sma.token_inputs(**arguments([("skip", 2)] * 2, "first", None, [3, 4] * 10, 7))
+    labels = np.sign(np.random.default_rng(2).normal(size=20))
+    found = sma.solve(sma.Problem(rows, labels, width=5, temperature=0.1), directions=2, throw=False)
+    worth = head_worth(found)
+    assert [one.directions.count for one in worth.without] == [2] * 4
+    smaller = sma.solve(found.problem.replace(attentioned=rows.without_head(1, 0)), directions=2, throw=False)
+    assert worth.losses[2] == pytest.approx(float(sma.log_evidence(found) - sma.log_evidence(smaller)), abs=1e-6)
 
 
 def test_directions_are_found_anew_where_a_search_ends():
