@@ -75,6 +75,13 @@ def test_curvature_that_was_seen_saves_gradients(least, most):
     assert again.minimum.outcome == Outcome.CONVERGED and again.minimum.steps < first.minimum.steps - 5
 
 
+def test_curvature_that_misleads_is_forgotten():
+    """Pairs of a function that is flatter by twelve orders, whose steps no shortening makes good."""
+    pairs = [(unit, 1e-12 * unit) for unit in np.eye(30)[:3]]
+    end = gradients.descend(quadratic(1.0, 1e3), np.zeros(30), 1e-8, 200, pairs)
+    assert end.minimum.outcome == Outcome.CONVERGED and end.minimum.steps > gradients._TRIALS
+
+
 def test_a_descent_stops_at_so_many_gradients(counted):
     end = gradients.descend(quadratic(1.0, 1e5), np.zeros(30), 1e-8, 4)
     assert end.minimum.outcome == Outcome.MAX_STEPS and end.minimum.steps == len(counted) == 20
