@@ -53,7 +53,7 @@ def noticed(file: str, old: str, new: str, tests: list[str]) -> bool | None:
         command += [str(ROOT / "tests" / one) for one in tests]
         searched = filter(None, [str(source), os.environ.get("PYTHONPATH")])
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(searched)}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, errors="replace")
     if done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED and "skipped" in done.stdout:
         return None
     if done.returncode not in (0, 1):

@@ -116,6 +116,16 @@ def test_the_error_of_annealed_evidence_is_that_of_lognormal_replicates(monkeypa
     assert np.sqrt(np.mean([one.error**2 for one in found])) == pytest.approx(spread, rel=0.12)
 
 
+@pytest.mark.parametrize(("error", "wins"), [(0.1, "second"), (3.0, "first")])
+def test_the_larger_evidence_wins_only_where_errors_do_not_explain_it(error, wins):
+    """Five nats apart; else that of more independent draws."""
+    both = {
+        name: evidences._Averages(log_evidence, error, {}, size, False)
+        for name, log_evidence, size in (("first", -10.0, 1000.0), ("second", -5.0, 10.0))
+    }
+    assert evidences._better(*both.values()) is both[wins] is evidences._better(*reversed(both.values()))
+
+
 @pytest.mark.slow
 def test_importance_surrounds_the_modes_of_two_outputs():
     """The prior and a narrower network lead to two of them, in both of which one output is learned at most."""

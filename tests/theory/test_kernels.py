@@ -104,3 +104,14 @@ def test_an_order_parameter_may_be_off_by_its_precision():
     for wrong in (-rounded, jnp.triu(rounded)):
         with pytest.raises(ValueError, match="order_parameter: wanted a"):
             sma.head_scores(wrong, layers=(4, 4))
+
+
+def test_biases_of_heads_have_a_kernel_in_closed_form():
+    r"""Attention of all queries sums to one: $\sigma_a^2 (1 + \sigma_2^2) + \sigma_a^2 \sigma_2^2 (1 + \sigma_1^2)$."""
+    rng = np.random.default_rng(0)
+    attention = rng.dirichlet(np.ones(4), (2, 5, 3, 4)).swapaxes(-1, -2)
+    inputs = sma.token_inputs(rng.normal(size=(5, 4, 2)), [*attention], layers=(3, 3), readout="mean")
+    _, lower, upper, readout = variance = (1.7, 0.6, 1.4, 2.3)
+    wanted = readout * (1 + upper) + readout * upper * (1 + lower)
+    found = sma.theory.bias_kernel(inputs, inputs, variance=variance)
+    np.testing.assert_allclose(found, np.full((5, 5), wanted), rtol=1e-12)

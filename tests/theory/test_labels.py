@@ -67,6 +67,21 @@ def test_evidence_and_outputs_of_classes_are_those_of_laplaces_method():
     np.testing.assert_allclose(found.predict(VALUES).mean, outputs, atol=1e-5)
 
 
+@pytest.mark.parametrize("temperature", [0.1, 0.3, 1.0])
+def test_second_derivative_of_laplaces_method_is_that_of_differences(temperature):
+    """In the size of the kernel, to which two exact steps of Newton's method are needed; one has the first."""
+    rows = VALUES.reshape(7, -1)
+    kernel, step = rows @ rows.T / 6, 1e-2
+
+    def nats(size):
+        return sma.LogisticLabels().nats(size * jnp.asarray(kernel), temperature, jnp.asarray(CLASSES))
+
+    ends = [-2 * laplace(size * kernel, temperature, CLASSES)[0] for size in (1 - step, 1.0, 1 + step)]
+    slope, bend = (ends[2] - ends[0]) / (2 * step), (ends[2] - 2 * ends[1] + ends[0]) / step**2
+    assert float(jax.grad(nats)(1.0)) == pytest.approx(slope, abs=1e-3)
+    assert float(jax.grad(jax.grad(nats))(1.0)) == pytest.approx(bend, abs=1e-2)
+
+
 def solved(temperature, **options):
     """A solution with classes at finite width."""
     problem = sma.Problem(VALUES, CLASSES, width=3.0, layers=(2,) * 2, temperature=temperature)

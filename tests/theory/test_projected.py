@@ -298,6 +298,26 @@ def test_many_tokens_are_projected_without_being_asked(unasked):
     assert (few.settled, few.directions.change) == (False, np.inf)
 
 
+def test_components_that_change_predictions_are_not_settled(unasked, monkeypatch):
+    """By what the last doubling of the components changed predictions of infinite width, though all directions move."""
+    import statmech_attention.theory.on_tokens as on_tokens
+
+    problem, *_ = unasked
+    monkeypatch.setattr(on_tokens, "_COMPONENTS", (1, 2))
+    found = sma.solve(problem, throw=False)
+    kernels = (
+        np.asarray(sma.kernel(seen, seen, variance=VARIANCE)) + 0.1 * np.eye(24)
+        for seen in (
+            sma.projection(problem.attentioned, count, variance=VARIANCE)(problem.attentioned) for count in (1, 2)
+        )
+    )
+    before, after = (
+        problem.labels - np.linalg.solve(kernel, problem.labels) / np.diag(np.linalg.inv(kernel)) for kernel in kernels
+    )
+    assert found.directions.change == pytest.approx(np.linalg.norm(after - before) / np.linalg.norm(after), rel=1e-8)
+    assert not found.settled and found.directions.change > 0.1
+
+
 @pytest.mark.slow
 def test_sweeps_searches_and_the_criterion_project_many_tokens_too(unasked):
     problem, exact, test = unasked

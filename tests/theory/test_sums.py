@@ -115,6 +115,14 @@ def test_batches_and_gradients_go_through_a_reduced_problem():
     assert float(slopes[0]) == pytest.approx(float(slopes[1]), rel=1e-8)
 
 
+@pytest.mark.parametrize(("more", "reduced"), [(0, False), (1, True)])
+def test_a_sum_is_reduced_where_it_has_more_rows_than_columns(more, reduced):
+    rows = 4 * FEATURES + 1 + more
+    parts = (sma.Problem(VALUES[some], LABELS[some], layers=(2, 2), **NUMBERS) for some in (slice(5), slice(5, rows)))
+    found = sum(parts)
+    assert (found.count is not None) == reduced and len(found.labels) == 4 * FEATURES + 1 and found.examples == rows
+
+
 def test_order_and_grouping_of_parts_change_rounding_alone():
     parts = [sma.Problem(*one, layers=(2, 2), **NUMBERS) for one in chunks()]
     forward, backward = sum(parts), sum(parts[::-1])

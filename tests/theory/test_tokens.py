@@ -11,7 +11,9 @@ from layers import brute_force
 
 import statmech_attention as sma
 from attention_book.theory.solvable_model import SolvableModel
+from statmech_attention.pruning import head_worth
 from statmech_attention.theory import NotConverged
+from statmech_attention.theory.levels.features import carried
 
 LENGTHS = [4, 2, 3, 4, 1, 2]
 # Layers, readout, outputs, widths: at most 27 paths.
@@ -178,6 +180,21 @@ def test_gram_matrices_of_several_outputs_lead_from_the_readout_to_the_kernel():
         found.gram(4)
 
 
+def test_gram_matrices_of_narrow_heads_lead_to_the_kernel_of_all_paths():
+    """By (K2), at the bottom, where what each head lets through is not the prior's."""
+    layers, widths = [("narrow skip", 2)], (3.0, 3.0)
+    train = arguments(layers, "mean", None, LENGTHS, 1)
+    inputs, seen = sma.token_inputs(**train), sma.attentioned_inputs(**train)
+    labels, numbers = 2 * np.random.default_rng(0).normal(size=6), {"width": widths, "temperature": 0.1}
+    found, expected = (sma.solve(sma.Problem(one, labels, **numbers), tolerance=1e-10) for one in (inputs, seen))
+    tokens = np.where(train["mask"][..., None], train["inputs"], 0.0).reshape(24, 3)
+    kernel = (tokens @ tokens.T / 3 * found.gram(1)).reshape(6, 4, 6, 4).sum(axis=(1, 3))
+    np.testing.assert_allclose(kernel, sma.kernel(seen, seen, expected.order_parameter), atol=1e-7)
+    levels, ranked = found.landscape.levels, found.directions.ranked
+    same = carried(found.point, levels, levels, [level.passed for level in ranked.levels])
+    np.testing.assert_allclose(same, found.point, rtol=0, atol=1e-9)
+
+
 def test_heads_that_share_values_have_no_gates(monkeypatch):
     from layers.test_new_kind import SharedValues
 
@@ -265,6 +282,14 @@ def test_few_directions_say_by_how_much_more_would_change_predictions(many):
     assert str(again) == str(caught.value) and again.solution.action == few.action
 
 
+def test_a_point_that_is_carried_to_the_same_features_stays(many):
+    _, whole = many
+    levels = whole.landscape.levels
+    found = carried(whole.point, levels, levels, [level.passed for level in whole.directions.ranked.levels])
+    assert np.max(np.abs(whole.point)) > 0.1
+    np.testing.assert_allclose(found, whole.point, rtol=0, atol=1e-9)
+
+
 def test_left_out_predictions_are_those_of_the_other_examples(many):
     problem, whole = many
     kernel = np.asarray(whole.regression.factor @ whole.regression.factor.T) - 0.1 * np.eye(20)
@@ -306,6 +331,31 @@ def test_a_narrower_network_leads_to_the_other_minimum_as_with_paths():
     alone = sma.solve(problem)
     assert alone.directions.lower == pytest.approx(float(upper.excess - lowest.excess), rel=1e-4)
     assert "S is lower by" in repr(alone) and "S is lower by" not in repr(lowest)
+
+
+@pytest.mark.parametrize(("examples", "where"), [(20, "lower"), (10, "higher")])
+def test_a_narrower_network_leads_to_another_minimum_lower_or_higher(examples, where):
+    """A weak signal in noise that two heads share."""
+    rng, labels = np.random.default_rng(0), np.where(np.arange(examples) % 2, 1.0, -1.0)
+    values = np.repeat(rng.normal(size=(examples, 1, 4 * examples)), 2, axis=1)
+    values[:, 1] += 0.05 * rng.normal(size=(examples, 4 * examples))
+    values[:, 0, 0] += 0.5 * labels
+    matrices = [np.broadcast_to(np.eye(2)[:, :, None], (examples, 2, 2, 2))]
+    rows, seen = (make(values, matrices, readout="first") for make in (sma.token_inputs, sma.attentioned_inputs))
+    problem = sma.Problem(rows, labels, width=2, temperature=0.05)
+    alone, both = sma.solve(problem), sma.minima(problem)
+    apart = {one.start: float(one.excess) for one in both}
+    assert alone.directions.lower == pytest.approx(apart["prior"] - apart["narrow"], rel=1e-6)
+    assert f"; from a narrower network S is {where} by {abs(alone.directions.lower):.2g}: see minima" in repr(alone)
+    of_paths = [float(one.excess) for one in sma.minima(problem.replace(attentioned=seen))]
+    np.testing.assert_allclose([one.excess for one in both], of_paths, atol=1e-6)
+
+
+def test_minima_say_that_both_starts_end_in_one_minimum(many):
+    problem, whole = many
+    (only,) = sma.minima(problem)
+    assert only.starts == 2
+    np.testing.assert_allclose(only.excess, whole.excess, rtol=1e-8)
 
 
 def test_sweep_from_wide_to_narrow_ends_where_a_solve_does(many):
@@ -360,6 +410,21 @@ def test_a_network_that_lets_nothing_through_stays_at_the_prior():
     tokens = sma.token_inputs(rng.normal(size=(5, 3, 4)), lambda _: maps)
     found = sma.solve(sma.Problem(tokens, np.ones(5), width=5, temperature=0.1))
     assert float(found.gradient_norm) == 0 and not np.any(np.asarray(found.predict(tokens).mean))
+
+
+@pytest.mark.filterwarnings("ignore:labels")
+def test_large_labels_that_cannot_be_fitted_stall_and_what_the_message_advises_helps():
+    """Three labels, but two features of one path: rounding of the misfit hides gradients below 1e-5."""
+    rng = np.random.default_rng(3)
+    tokens, labels = rng.normal(size=(3, 1, 2)), np.array([1.0, 1.0, -1.0])
+    inputs, seen = (make(tokens, [np.ones((3, 1, 1, 1))]) for make in (sma.token_inputs, sma.attentioned_inputs))
+    large = sma.Problem(inputs, 1000 * labels, width=5, temperature=0.1)
+    with pytest.raises(NotConverged, match="rounding limits.*Raise the temperature, scale the labels down, or accept"):
+        sma.solve(large)
+    assert sma.solve(large.replace(temperature=1000.0)).converged
+    assert sma.solve(large.replace(labels=3 * labels)).converged
+    rough, exact = sma.solve(large, tolerance=1e-2), sma.solve(large.replace(attentioned=seen))
+    np.testing.assert_allclose(rough.excess, exact.excess, rtol=1e-9)
 
 
 def test_training_inputs_as_new_ones_have_the_training_kernel(many):
@@ -472,6 +537,27 @@ def test_tokens_and_their_solution_are_saved_whole(many, tmp_path):
     np.testing.assert_allclose(again.predict(test).mean, whole.predict(test).mean, atol=1e-10)
     narrower = sma.solve(again.problem.replace(width=4), start=again, throw=False)
     assert narrower.action > whole.action
+
+
+def test_a_network_without_a_head_has_as_many_directions_as_the_one_with_it():
+    rows = sma.token_inputs(**arguments([("skip", 2)] * 2, "first", None, [3, 4] * 10, 7))
+    labels = np.sign(np.random.default_rng(2).normal(size=20))
+    found = sma.solve(sma.Problem(rows, labels, width=5, temperature=0.1), directions=2, throw=False)
+    worth = head_worth(found)
+    assert [one.directions.count for one in worth.without] == [2] * 4
+    smaller = sma.solve(found.problem.replace(attentioned=rows.without_head(1, 0)), directions=2, throw=False)
+    assert worth.losses[2] == pytest.approx(float(sma.log_evidence(found) - sma.log_evidence(smaller)), abs=1e-6)
+
+
+def test_directions_are_found_anew_where_a_search_ends():
+    """Two of them, sought at T = 10 first, where labels feel others than at the end."""
+    rows = sma.token_inputs(**arguments([("skip", 2)] * 2, "first", None, [3, 4] * 10, 7))
+    labels = np.sign(np.random.default_rng(2).normal(size=20))
+    problem = sma.Problem(rows, labels, width=5, temperature=10.0)
+    best = sma.maximise_evidence(problem, chosen="temperature", directions=2)
+    again = sma.solve(best.solution.problem, directions=2, throw=False)
+    assert 0.5 < best.temperature < 2
+    np.testing.assert_allclose(best.solution.excess, again.excess, rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("width", [pytest.param(3.0, marks=pytest.mark.slow), np.inf])

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
+from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
 from statmech_attention.sampling import attention_posterior
@@ -71,6 +72,16 @@ def test_the_gradient_is_that_of_the_evidence(examples, width):
     np.testing.assert_allclose(value, moved(0.0), rtol=1e-12)
     slope = (moved(1e-5) - moved(-1e-5)) / 2e-5
     np.testing.assert_allclose(ravel_pytree(gradient)[0] @ direction, slope, rtol=1e-6, atol=1e-6)
+
+
+def test_evidence_of_two_outputs_is_that_of_a_normal_law_at_the_prior():
+    rng = np.random.default_rng(0)
+    values, labels = rng.normal(size=(6, 2, 3)), rng.normal(size=(6, 2))
+    problem = sma.Problem(values, labels, layers=(2, sma.Outputs(2)), width=np.inf, temperature=0.3)
+    point = jnp.zeros(full_rank(problem.architecture).coordinates)
+    kernel = np.einsum("mhi,nhi->mn", values, values) / 6  # over two heads and three features
+    wanted = sum(multivariate_normal(np.zeros(6), kernel + 0.3 * np.eye(6)).logpdf(one) for one in labels.T)
+    np.testing.assert_allclose(attention._log_evidence(problem, point), wanted, rtol=1e-10)
 
 
 @pytest.mark.parametrize("width", [(20, 5, 8), jnp.inf], ids=str)

@@ -134,7 +134,7 @@ def draw_rows() -> Iterator[Row]:
     gain, published = Interval.paired(right[:, 0], right[:, -1]), of_theirs[0] - of_theirs[-1]
     yield sign("2(c)", "accuracy at $N = 10$ minus the limit", gain, len(drawn), theirs=published)
     above_good = lambda U: 1 - np.diagonal(U, axis1=-2, axis2=-1)[..., [1, 3]].mean(axis=-1)  # noqa: E731
-    lost, published = Interval.of(above_good(orders[:, 0, 0])), above_good(theirs["order_parameter"].values[0])
+    lost, published = Interval.of(above_good(orders[:, 0, 0])), float(above_good(theirs["order_parameter"].values[0]))
     what = "1 minus the weight of adversarial paths, $N = 10$"
     yield sign("2(c)", what, lost, len(drawn), theirs=published)
     two = [_accuracy(chains.kept(trial, TWO_BEST), np.eye(2)) for trial in drawn]

@@ -30,8 +30,8 @@ _EXPLANATIONS = {
     Outcome.MAX_STEPS: "The steps ran out. Start from the solution at a higher temperature, as solve_sweep does, or "
     "raise max_steps; if the gradient norm no longer falls, rounding limits it: raise the temperature.",
     Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the "
-    "kernel is nearly singular at this temperature. Raise the temperature, or accept the gradient norm with a "
-    "larger tolerance.",
+    "kernel is nearly singular at this temperature, or cannot fit labels that are large beside it. Raise the "
+    "temperature, scale the labels down, or accept the gradient norm with a larger tolerance.",
     Outcome.NOT_FINITE: "The action is not finite: K + T I is not positive definite in double precision. Raise the "
     "temperature, or scale the inputs down.",
 }
@@ -64,7 +64,8 @@ class Directions:
         change: by how much the last doubling changed left-out predictions, relative to their size, rms;
             infinite if there was none, 0 where nothing is left out.
         settled: true if `change` is below what was asked for.
-        lower: by how much $S$ is lower in a minimum that begins from a narrower network, 0 if in none.
+        lower: by how much $S$ is lower in a minimum that begins from a narrower network, negative where it is higher,
+            0 where it is the same one.
     """
 
     ranked: Ranked
@@ -77,7 +78,10 @@ class Directions:
     def in_words(self) -> str:
         """How many there are, whether predictions settled, and whether another minimum was seen."""
         words = f", {self.count} directions, {'settled' if self.settled else 'not settled'}, change {self.change:.2g}"
-        return words + (f"; from a narrower network S is lower by {self.lower:.2g}: see minima" if self.lower else "")
+        where = "lower" if self.lower > 0 else "higher"
+        return words + (
+            f"; from a narrower network S is {where} by {abs(self.lower):.2g}: see minima" if self.lower else ""
+        )
 
 
 @jax.tree_util.register_dataclass

@@ -146,6 +146,16 @@ def test_flipped_bit_in_a_checkpoint_is_refused_or_changes_nothing(tmp_path):
     assert refused > 100
 
 
+@pytest.mark.parametrize("here", [{"width": 4, "seed": 1}, {"width": 3}, {"width": 3, "seed": 1, "steps": 2}])
+def test_checkpoint_of_a_run_with_other_settings_is_refused(tmp_path, here):
+    path, state, settings = tmp_path / "state.npz", [np.arange(3.0)], {"width": 3, "seed": 1}
+    save_state(path, state, settings)
+    assert np.array_equal(load_state(path, state, dict(reversed(settings.items())))[0], state[0])
+    (name,) = (name for name in {**settings, **here} if settings.get(name) != here.get(name))
+    with pytest.raises(ValueError, match=f"checkpoint of another run: {name} .* there and .* here. Give another file"):
+        load_state(path, state, here)
+
+
 def test_older_files_are_read(old_files, solution):
     found = sma.load(old_files / "solution.nc")
     np.testing.assert_allclose(found.order_parameter, solution.order_parameter, rtol=1e-6)

@@ -108,6 +108,23 @@ def test_every_flipped_byte_of_a_record_is_refused(saved):
                 read(saved)
 
 
+def test_every_flipped_bit_of_a_record_of_the_book_is_refused_before_a_library_parses_it(tmp_path):
+    whole, generator = tmp_path / "one.nc", np.random.default_rng(1)
+    kept = sorted(results.folder().rglob("*.nc"))
+    assert len(kept) > 150
+    for content in (path.read_bytes() for path in kept):
+        seal = content.rindex(b"\nSHA-256 ")
+        for place in (generator.integers(seal), len(content) - 1 - generator.integers(len(content) - seal)):
+            flipped = bytearray(content)
+            flipped[place] ^= 1 << int(generator.integers(8))
+            whole.write_bytes(flipped)
+            with pytest.MonkeyPatch.context() as patch:
+                if flipped[seal:] == content[seal:]:
+                    patch.delattr("h5py.File")
+                with pytest.raises(ValueError, match=r"one\.nc: .* that were written|their SHA-256"):
+                    results.load(whole)
+
+
 @pytest.mark.parametrize("damaged", [False, True])
 def test_record_from_before_files_had_a_last_line_is_read_unless_its_numbers_differ(old_files, damaged):
     path = old_files / "record.nc"
