@@ -27,8 +27,9 @@ class Quadratic:
         value = 0.5 * point @ self.matrix @ point - self.linear @ point
         return value, 2 * value
 
-    def bend(self, point):
-        return jnp.ones(len(point))
+    @property
+    def units(self):
+        return np.ones(len(self.linear))
 
 
 @jax.tree_util.register_dataclass
@@ -40,8 +41,9 @@ class Wall:
         value = jnp.sum(point - jnp.log(point))
         return value, value
 
-    def bend(self, point):
-        return jnp.ones(len(point))
+    @property
+    def units(self):
+        return np.ones(3)
 
 
 def quadratic(least, most, linear=LINEAR):

@@ -52,7 +52,7 @@ def action_of_features(labels, temperature, architecture: Architecture, features
         temperature=jnp.asarray(temperature, float),
         count=jnp.asarray(labels.size + levels.outputs * (features.missing or (0.0,))[0], float),
         likelihood=likelihood,
-        inputs=_of_outputs(features.seen, levels.outputs),
+        inputs=of_outputs(features.seen, levels.outputs),
         scale=jnp.asarray(architecture.variances[0], float),
         rest=jnp.asarray(features.rest),
         missing=features.missing,
@@ -61,7 +61,7 @@ def action_of_features(labels, temperature, architecture: Architecture, features
 
 
 @quick_jit(static=("outputs",), level=0)
-def _of_outputs(seen: Float[Array | np.ndarray, "examples columns features"], outputs: int):
+def of_outputs(seen: Float[Array | np.ndarray, "examples columns features"], outputs: int):
     """Rows (example, output) of features (feature, output), in parts."""
     examples, columns, features = seen.shape
     spread = jnp.einsum("eia,cd->eciad", seen, jnp.eye(outputs))

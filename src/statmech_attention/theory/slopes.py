@@ -16,7 +16,7 @@ from statmech_attention.theory.kernels.of_paths import path_heads
 from statmech_attention.theory.kernels.projected import ProjectedInputs
 from statmech_attention.theory.levels.components import order_parameter
 from statmech_attention.theory.levels.ranking import Features
-from statmech_attention.theory.prepared import action_of_features, action_of_rows
+from statmech_attention.theory.prepared import action_of_features, action_of_rows, of_outputs
 from statmech_attention.theory.problem import Problem
 
 
@@ -48,10 +48,9 @@ def pull_on_components(solution) -> ProjectedInputs:
 @quick_jit()
 def _on_components(inputs: ProjectedInputs, energy, whole, top):
     def nats(inputs):
-        spread = jnp.einsum("eia,cd->eciad", inputs.values, jnp.eye(len(top)))
         missing = None if energy.missing is None else (energy.missing[0], inputs.own)
         rest = jnp.diag(jnp.broadcast_to(inputs.rest, len(inputs)))
-        seen = spread.reshape(-1, inputs.values.shape[1], len(whole))
+        seen = of_outputs(inputs.values, len(top))
         return -0.5 * replace(energy, inputs=seen, rest=rest, missing=missing).value((whole, top))
 
     return jax.grad(nats)(inputs)
