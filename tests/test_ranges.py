@@ -1,5 +1,6 @@
 """Pages at the ends of their parameters' ranges: those that take seconds, of what `make ranges` executes."""
 
+import nbformat
 import pytest
 import try_ranges
 
@@ -23,3 +24,21 @@ def test_what_is_tried_is_allowed_and_has_both_ends_of_every_range(page):
 def test_page_executes_at_the_lower_end_of_every_range(page):
     (lowest,) = (given for kind, given in try_ranges.points(page, 0) if kind == "all-lower")
     assert try_ranges.attempt(page, lowest, 600) == ""
+
+
+LINES = {
+    "gain nan": True,
+    "from 3.1 to inf": True,
+    "{np.float64(10.0): 0.8}": True,
+    "cell.py:13: RuntimeWarning: invalid value": True,
+    "N = inf: 0.759": False,
+    "beta = -inf": False,
+    "information": False,
+}
+
+
+@pytest.mark.parametrize(("line", "bad"), LINES.items())
+def test_a_line_with_a_number_that_is_none_is_found(line, bad):
+    output = nbformat.v4.new_output("stream", text=f"1.5\n{line}\n")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=[output])])
+    assert (line in try_ranges.shown_nothing(notebook)) == bad

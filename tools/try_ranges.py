@@ -19,7 +19,8 @@ import nbformat
 from attention_book.runs.notebooks import chapters, parameters_of
 from attention_book.runs.parameters import Parameter
 
-NO_NUMBER = re.compile(r"\b(?:nan|(?<!-)(?<!N = )inf)\b")  # an exponent of minus infinity is one
+# Also Python's words for a number, and a warning of one; an exponent of minus infinity is a number.
+NO_NUMBER = re.compile(r"\b(?:nan|(?<!-)(?<!N = )inf)\b|\bnp\.\w+\(|RuntimeWarning")
 KINDS = ("lower", "all-lower", "all-upper", "random")
 
 
