@@ -111,7 +111,7 @@ def recompute(record: Record) -> tuple[float, float]:
 def largest_difference(again: xr.Dataset, recorded: xr.Dataset) -> float:
     """The largest `difference` of the variables that both have, where both have coordinates."""
     recorded = _where_both_are(again, recorded)
-    names = [name for name in again.data_vars if name in recorded and name not in _NOT_COMPARED]
+    names = [name for name in again.variables if name in recorded and name not in {*again.indexes, *_NOT_COMPARED}]
     if not names:
         raise ValueError(
             f"wanted variables of the record, {', '.join(map(str, recorded))}, got {', '.join(map(str, again))}."
@@ -132,7 +132,7 @@ def errors_apart(again: xr.Dataset, recorded: xr.Dataset, drawn: Mapping[str, st
 
 def _where_both_are(again: xr.Dataset, recorded: xr.Dataset) -> xr.Dataset:
     """The recorded numbers at the coordinates of those computed again, its attributes as variables."""
-    common = {name: again[name] for name in again.dims if name in again.coords and name in recorded.coords}
+    common = {name: again[name] for name in again.indexes if name in recorded.indexes}
     recorded = recorded.sel(common)
     return recorded.assign({name: (f"{name}_axis", values) for name, values in recorded.attrs.items() if name in again})
 

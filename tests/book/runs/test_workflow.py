@@ -97,6 +97,13 @@ def test_difference_is_relative_to_the_largest_number_and_sees_gaps():
     assert difference([np.nan], [1.0]) == difference([1.0], [1.0, 2.0]) == np.inf
 
 
+def test_numbers_with_the_name_of_one_of_their_axes_are_compared():
+    """xarray takes them for coordinates."""
+    there = xr.Dataset({"a": ("x", [1.0, 2.0])}, {"unit": (("x", "unit"), [[1.0, 2.0], [3.0, 4.0]])})
+    assert largest_difference(there, there) == 0
+    assert largest_difference(there.assign_coords(unit=there.unit + 2), there) == 0.5
+
+
 def test_drawn_numbers_are_compared_by_their_errors():
     there = xr.Dataset({"mean": ("x", [1.0, 2.0]), "error": ("x", [0.3, 0.3]), "r_hat": 1.0}, {"x": [10, 20]})
     again = xr.Dataset({"mean": ("x", [4.5]), "error": ("x", [0.4]), "r_hat": 2.0}, {"x": [20]})
