@@ -9,7 +9,7 @@ import statmech_attention as sma
 from benchmarks.timing import timed, twice, uncounted
 
 LAYERS, HEADS, TOKENS, FEATURES, WORDS = 6, 12, 20, 64, 400
-AT_ONCE = 1000  # texts whose attention maps are in memory
+AT_ONCE = 250  # of many texts, whose attention maps are in memory
 
 
 def measure(texts: int, components: int, single: bool) -> list[dict]:
@@ -55,8 +55,9 @@ def read(texts: int, topics: list) -> Iterator[sma.TokenInputs]:
 
 def parts(texts: int) -> Iterator[tuple]:
     """Texts and their topics, some at a time, so that attention maps do not fill the memory."""
-    for number in range(0, texts, AT_ONCE):
-        yield uncounted(partial(made, min(AT_ONCE, texts - number), 1 + number))
+    size = texts if texts <= 4 * AT_ONCE else AT_ONCE
+    for number in range(0, texts, size):
+        yield uncounted(partial(made, min(size, texts - number), 1 + number))
 
 
 def made(texts: int, seed: int = 1):

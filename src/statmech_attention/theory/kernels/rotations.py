@@ -1,6 +1,7 @@
 """Fewer rows and features with the same kernel: rotations of examples and of features."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,14 +27,15 @@ def triangulated(parts: Iterable) -> Float[np.ndarray, "rows columns"]:
     """
     from scipy.linalg import qr  # imported where it is needed: it takes longer than the kernels do
 
-    triangle = np.zeros((0, 0))
+    triangle: Any = np.zeros((0, 1))
     for part in parts:
         inputs, labels = (np.asarray(array).reshape(len(array), -1) for array in part)
         columns = inputs.shape[1] + labels.shape[1]
-        block = max(_LEAST_BLOCK, 2 * columns)
+        block = max(_LEAST_BLOCK, columns)
         for rows in (slice(start, start + block) for start in range(0, len(inputs), block)):
-            beside = np.concatenate([inputs[rows], labels[rows]], axis=1)
-            whole = np.concatenate([triangle.reshape(-1, columns), beside])
+            above, some = len(triangle), inputs[rows]
+            whole = np.empty((above + len(some), columns), order="F")  # which LAPACK need not copy
+            whole[:above], whole[above:, : some.shape[1]], whole[above:, some.shape[1] :] = triangle, some, labels[rows]
             (triangle,) = qr(whole, mode="r", overwrite_a=True, check_finite=False)
             triangle = triangle[:columns].copy()  # or the rows below would stay in memory
     return triangle
