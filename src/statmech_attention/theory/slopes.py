@@ -14,7 +14,7 @@ from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.tokens import one_value_matrix_per_head
 from statmech_attention.theory.kernels.of_paths import path_heads
 from statmech_attention.theory.kernels.projected import ProjectedInputs
-from statmech_attention.theory.levels.components import order_parameter
+from statmech_attention.theory.levels.components import overlap_of_components
 from statmech_attention.theory.levels.ranking import Features
 from statmech_attention.theory.prepared import action_of_features, action_of_rows, of_outputs
 from statmech_attention.theory.problem import Problem
@@ -41,17 +41,17 @@ def slopes_on_tokens(problem: Problem, point, features: Features) -> dict[str, A
 def pull_on_components(solution) -> ProjectedInputs:
     r"""Derivatives of $\ln p(Y)$ in what a projection sees, or in reduced rows, with $U$ between components held."""
     inputs, action, point = solution.problem.attentioned, solution.landscape, solution.point
-    whole = order_parameter(inputs, solution.directions.ranked, action, point)
-    return _on_components(inputs, action.energy, whole, action.overlap(point)[1])
+    overlap = overlap_of_components(inputs, solution.directions.ranked, action, point)
+    return _on_components(inputs, action.energy, overlap)
 
 
 @quick_jit()
-def _on_components(inputs: ProjectedInputs, energy, whole, top):
+def _on_components(inputs: ProjectedInputs, energy, overlap):
     def nats(inputs):
         missing = None if energy.missing is None else (energy.missing[0], inputs.own)
         rest = jnp.diag(jnp.broadcast_to(inputs.rest, len(inputs)))
-        seen = of_outputs(inputs.values, len(top))
-        return -0.5 * replace(energy, inputs=seen, rest=rest, missing=missing).value((whole, top))
+        seen = of_outputs(inputs.values, len(overlap[1]))
+        return -0.5 * replace(energy, inputs=seen, rest=rest, missing=missing).value(overlap)
 
     return jax.grad(nats)(inputs)
 

@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from statmech_attention.compiling import quick_jit
 from statmech_attention.theory.kernels.projected import ProjectedInputs, deviations, kernel_of_components, unit_blocks
@@ -70,8 +70,8 @@ def _level(block, deviation, keeps: int, below, above) -> Level:
     return level_between(through, keeps, passed, along, deviation[-1] ** 2)
 
 
-def order_parameter(train: ProjectedInputs, ranked: Ranked, action, point) -> Float[Array, "rows rows"]:
-    """$U$ of (Z5) between all (component, output) at a point."""
+def overlap_of_components(train: ProjectedInputs, ranked: Ranked, action, point):
+    """$U$ of (Z5) between all (component, output), and $U$ of the outputs, at a point."""
     (gram, top, seen), network = descended(action, point), train.projection
     ones, features = jnp.eye(len(top)), len(gram) // len(top)
     columns = [jnp.kron(level, ones) for level in ranked.few(features)]
@@ -79,13 +79,13 @@ def order_parameter(train: ProjectedInputs, ranked: Ranked, action, point) -> Fl
     known = jnp.kron(jnp.eye(train.values.shape[2]), top) + columns[-1] @ moved @ columns[-1].T
     rows = _spanning(np.asarray(train.values).reshape(-1, train.values.shape[2]))
     if not ranked.most or len(rows) in (0, rows.shape[1]):
-        return known
+        return known, top
     maps = [seeds.swapaxes(1, 2)[:, None] for seeds in unit_blocks(network)]
     keeps = tuple(int(layer.keeps) for layer in network.chain.layers[::-1])
     whole, span = _of_all(maps, columns, seen, action.levels.variances, top, keeps), jnp.kron(rows, ones)
     within = span @ whole @ span.T
     lift = jnp.linalg.solve(within, span @ whole)
-    return whole + lift.T @ (span @ known @ span.T - within) @ lift
+    return whole + lift.T @ (span @ known @ span.T - within) @ lift, top
 
 
 def _spanning(rows: Float[np.ndarray, "rows components"]) -> Float[np.ndarray, "fewer components"]:
@@ -114,9 +114,8 @@ def output_of_components(
     test: ProjectedInputs, train: ProjectedInputs, ranked: Ranked, action, point, variance
 ) -> Prediction:
     """Mean (9) and variance (30) of the output on new inputs at a point, over pairs (example, output)."""
-    _, top = action.overlap(point)
-    whole = order_parameter(train, ranked, action, point).reshape(2 * (test.values.shape[2], len(top)))
-    moved = jnp.tensordot(test.values, whole, 1)
+    whole, top = overlap_of_components(train, ranked, action, point)
+    moved = jnp.tensordot(test.values, whole.reshape(2 * (test.values.shape[2], len(top))), 1)
     cross = jnp.einsum("eicbd,pib->ecpd", moved, train.values, optimize=True)
     own = jnp.einsum("eicbc,eib->ec", moved, test.values) + jnp.outer(test.single.rest, jnp.diagonal(top))
     rows = cross.reshape(own.size, -1).T

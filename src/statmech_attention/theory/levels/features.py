@@ -174,7 +174,7 @@ class FeatureLevels(Levels):
 
 @quick_jit(level=0)
 def descended(action, point):
-    """What levels make of an action's point, see `FeatureLevels.descended`."""
+    """Gram matrices and `Seen` of all levels at an action's point, see `FeatureLevels.descended`."""
     return action.levels.descended(action.seen(point))
 
 
